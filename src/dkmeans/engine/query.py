@@ -1,0 +1,63 @@
+"""Asking fitted prototypes about rows: the nearest one, all distances, the nearest per class."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.engine.threads import for_each, tiles
+from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.block import Indices, Matrix, dense_rows
+from dkmeans.kernels.distances import all_distances
+from dkmeans.kernels.reference import squared_distances, to_distance
+from dkmeans.model.prototypes import Prototypes
+
+_TILE_BYTES = 1 << 22
+
+
+def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> Indices:
+    """Index of the nearest centre of each row."""
+    packed = pack(centers, sparse=sp.issparse(X))
+    labels = np.empty(X.shape[0], dtype=np.intp)
+    _for_tiles(lambda t: assign(X[t], packed, labels[t]), X, len(centers), n_threads)
+    return labels
+
+
+def distances(
+    X: Matrix, centers: npt.NDArray[np.floating], n_threads: int
+) -> npt.NDArray[np.floating]:
+    """Distance of each row to each centre, shape (n, k)."""
+    out = np.empty((X.shape[0], len(centers)), dtype=centers.dtype)
+    _for_tiles(lambda t: all_distances(X[t], centers, out[t]), X, 4 * len(centers), n_threads)
+    return out
+
+
+def class_distances(
+    X: Matrix, prototypes: Prototypes, n_classes: int, n_threads: int
+) -> npt.NDArray[np.floating]:
+    """Distance of each row to the nearest prototype of each class; infinite for classes without."""
+    centers = prototypes.centers
+    out = np.full((X.shape[0], n_classes), np.inf, dtype=centers.dtype)
+    packs = {
+        c: pack(centers[prototypes.classes == c], sparse=sp.issparse(X))
+        for c in np.unique(prototypes.classes)
+    }
+
+    def task(tile: slice) -> None:
+        block = X[tile]
+        rows = dense_rows(block, slice(None))
+        labels = np.empty(len(rows), dtype=np.intp)
+        for c, packed in packs.items():
+            assign(block, packed, labels)
+            squares = squared_distances(rows, packed.centers[labels])
+            out[tile, c] = to_distance(squares, out.dtype)
+
+    _for_tiles(task, X, len(centers), n_threads)
+    return out
+
+
+def _for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
+    per_row = 8 * (n_centers + 2 * X.shape[1])
+    rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
+    for_each(task, tiles(X.shape[0], rows), n_threads)

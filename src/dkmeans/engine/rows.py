@@ -1,0 +1,291 @@
+"""The data of a fit, and the passes over it.
+
+The rounds see the data only through these methods: each takes something small (centres, means),
+visits all rows in tiles, and returns something small (tallies, chosen rows). What is kept per row
+stays here.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.engine.threads import for_each, tiles
+from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.block import Floats, Indices, Matrix, column_range, dense_rows
+from dkmeans.kernels.distances import own_squared_distances
+from dkmeans.kernels.exact import grid_units, slice_count
+from dkmeans.kernels.reference import inner_products, squared_distances
+from dkmeans.kernels.tally import group_sums, group_totals
+from dkmeans.model.prototypes import Prototypes
+
+_TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
+_NOBODY = -1
+
+
+class Rows:
+    """Rows in memory with their classes, weights and current cells.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Never written to.
+    y : array of shape (n,)
+        Classes by number.
+    weights : array of shape (n,) or None
+        None stands for ones. A row of weight 0 takes part in nothing, but gets a label.
+    n_classes : int
+    n_threads : int
+    memory_mb : float or None
+        Bound on the work arrays of all threads together.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: Indices,
+        weights: Floats | None,
+        *,
+        n_classes: int,
+        n_threads: int = 1,
+        memory_mb: float | None = None,
+    ) -> None:
+        self.X, self.y, self.weights = X, y, weights
+        self.n_classes = n_classes
+        self.active = None if weights is None or weights.all() else weights > 0
+        self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
+        self.previous: Indices = self.labels  # labels before the last pass, as indices of today
+        self.squares: Floats = np.zeros(X.shape[0])
+        self._n_threads = n_threads
+        self._tile_bytes = _TILE_BYTES
+        if memory_mb is not None:
+            self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
+        self._lock = Lock()
+        self._n_slices = 3  # until the grids are set
+        self._low, self._high = self._range()
+        self._set_grids()
+
+    # Passes
+
+    def tally_all(self) -> Tally:
+        """Tally all rows as one group."""
+        return self._tally(np.zeros_like(self.y))
+
+    def assign(self, prototypes: Prototypes, came_from: Indices) -> tuple[Tally, int]:
+        """Assign every row to its nearest prototype, and tally per cell and class.
+
+        Parameters
+        ----------
+        prototypes : Prototypes
+        came_from : array of shape (k_before,)
+            For each prototype of the last pass its index now, or -1 if it is gone.
+
+        Returns
+        -------
+        tally : Tally
+        moved : int
+            Number of rows that changed their prototype.
+        """
+        packed = pack(prototypes.centers, sparse=sp.issparse(self.X))
+        previous = came_from[self.labels]
+        labels = np.empty_like(self.labels)
+        squares = np.empty_like(self.squares)
+
+        def task(tile: slice) -> None:
+            X = self.X[tile]
+            assign(X, packed, labels[tile])
+            own_squared_distances(X, packed.centers, labels[tile], squares[tile])
+
+        self._for_tiles(task, len(prototypes))
+        self.labels, self.squares, self.previous = labels, squares, previous
+        changed = labels != previous
+        moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
+        self._square_units = self._units(self._square_bound(prototypes.centers))
+        return self._tally(self.group_codes()), moved
+
+    def rename(self, new_index: Indices) -> None:
+        """Follow a change of indices: prototype i is now `new_index[i]`."""
+        self.labels = new_index[self.labels]
+        self.previous = np.where(self.previous < 0, _NOBODY, new_index[self.previous])
+
+    def label_all(self, prototypes: Prototypes) -> None:
+        """Give rows of weight 0 whose prototype was dropped a label again."""
+        if (self.labels < 0).any():
+            self.assign(prototypes, np.arange(len(prototypes)))
+
+    def tally_sides(self, codes: Indices, middles: Floats, directions: Floats) -> Tally:
+        """Tally each of some groups in two halves, cut across `directions` at `middles`."""
+        own = self.group_codes()
+        halves = np.full_like(own, _NOBODY)
+
+        def task(tile: slice) -> None:
+            group, found = _look_up(own[tile], codes)
+            rows, group = np.flatnonzero(found), group[found]
+            if len(rows):
+                offsets = dense_rows(self.X[tile], rows).astype(np.float64) - middles[group]
+                side = inner_products(offsets, directions[group]) > 0
+                halves[tile][rows] = 2 * group + side
+
+        self._for_tiles(task, 1)
+        return self._tally(halves, named=np.repeat(codes, 2))
+
+    def pick(
+        self,
+        codes: Indices,
+        points: Floats,
+        *,
+        farthest: bool = False,
+        away_from: npt.NDArray[np.floating] | None = None,
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]:
+        """Find the row of each group that is nearest to a point, or farthest from it.
+
+        Ties are decided by the rows' values, the smallest first feature first.
+
+        Parameters
+        ----------
+        codes : array of shape (g,)
+            Sorted codes of the groups, as `group_codes` has them.
+        points : array of shape (g, d)
+        farthest : bool
+        away_from : array of shape (g, d), optional
+            Rows that equal this point are passed over.
+
+        Returns
+        -------
+        chosen : array of shape (g, d)
+        found : array of shape (g,)
+            False where a group had no row to choose.
+        """
+        own = self.group_codes()
+        chosen = np.zeros(points.shape, dtype=self.X.dtype)
+        best = np.full(len(codes), np.inf)
+
+        def task(tile: slice) -> None:
+            group, found = _look_up(own[tile], codes)
+            rows, group = np.flatnonzero(found), group[found]
+            if not len(rows):
+                return
+            values = dense_rows(self.X[tile], rows)
+            cost = squared_distances(values, points[group])
+            if farthest:
+                cost = -cost
+            if away_from is not None:
+                away = squared_distances(values, away_from[group]) > 0
+                values, cost, group = values[away], cost[away], group[away]
+            order = np.lexsort((*values.T[::-1], cost, group))
+            order = order[run_starts(group[order])] if len(order) else order
+            with self._lock:
+                for row in order:
+                    g = group[row]
+                    rival = (cost[row], *values[row])
+                    if rival < (best[g], *chosen[g]):
+                        best[g], chosen[g] = cost[row], values[row]
+
+        self._for_tiles(task, 1)
+        return chosen, best < np.inf
+
+    def strays(self, classes: Indices) -> tuple[Indices, Indices]:
+        """Present and previous cells of rows that are in a cell of another class."""
+        stray = classes[self.labels] != self.y
+        if self.active is not None:
+            stray &= self.active
+        return np.unique(self.labels[stray]), np.unique(self.previous[stray])
+
+    def group_codes(self) -> Indices:
+        """Cell and class of each row as one number, -1 for rows of weight 0."""
+        codes = self.labels * self.n_classes + self.y
+        if self.active is not None:
+            codes[~self.active] = _NOBODY
+        return codes
+
+    # How
+
+    def _for_tiles(self, task: Callable[[slice], None], n_centers: int) -> None:
+        itemsize = self.X.dtype.itemsize
+        n, d = self.X.shape
+        per_row = n_centers * (2 * itemsize + 1) + d * (itemsize + 8 * (self._n_slices + 3))
+        rows = int(np.clip(self._tile_bytes // per_row, 16, 4096))
+        for_each(task, tiles(n, rows), self._n_threads)
+
+    def _range(self) -> tuple[Floats, Floats]:
+        d = self.X.shape[1]
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+
+        def task(tile: slice) -> None:
+            tile_low, tile_high = column_range(self.X[tile])
+            with self._lock:
+                np.minimum(low, tile_low, out=low)
+                np.maximum(high, tile_high, out=high)
+
+        self._for_tiles(task, 1)
+        return low, high
+
+    def _set_grids(self) -> None:
+        self._heaviest, spread = 1.0, 0
+        if self.weights is not None:
+            positive = self.weights[self.weights > 0]
+            self._heaviest = float(positive.max())
+            spread = int(np.ceil(np.log2(self._heaviest / float(positive.min()))))
+        precision = np.finfo(self.X.dtype).nmant + 1
+        self._n_slices = slice_count(self.X.shape[0], precision, spread)
+        bounds = np.maximum(np.abs(self._low), np.abs(self._high)) * self._heaviest
+        self._feature_units = self._units(bounds)
+        self._weight_units = self._units(self._heaviest)
+        self._square_units = self._units(0.0)
+
+    def _units(self, bounds: Floats | float) -> Floats:
+        return grid_units(np.atleast_1d(bounds), self.X.shape[0], self._n_slices)
+
+    def _square_bound(self, centers: npt.NDArray[np.floating]) -> float:
+        """Bound the weighted squared distance between a row and a centre."""
+        low = np.minimum(self._low, centers.min(axis=0))
+        high = np.maximum(self._high, centers.max(axis=0))
+        return float(np.square(high - low).sum()) * self._heaviest * (1 + 1e-6)
+
+    def _tally(self, codes: Indices, named: Indices | None = None) -> Tally:
+        keys = _present(codes)
+        s, g, d = self._n_slices, len(keys), self.X.shape[1]
+        weights, sums, squares = np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g))
+
+        def task(tile: slice) -> None:
+            order = np.argsort(codes[tile], kind="stable")
+            order = order[np.searchsorted(codes[tile], 0, sorter=order) :]
+            if not len(order):
+                return
+            ordered = codes[tile][order]
+            starts = run_starts(ordered)
+            at = np.searchsorted(keys, ordered[starts])
+            w = None if self.weights is None else self.weights[tile]
+            part = group_sums(self.X[tile], w, order, starts, self._feature_units)
+            part_squares = group_totals(self.squares[tile], self._square_units, order, starts, w)
+            with self._lock:  # exact sums: the order in which tiles arrive does not matter
+                sums[:, at] += part
+                squares[:, at] += part_squares
+                if w is None:
+                    weights[0, at] += np.diff(np.append(starts, len(order)))
+                else:
+                    weights[:, at] += group_totals(w, self._weight_units, order, starts)
+
+        self._for_tiles(task, 1)
+        pairs = keys if named is None else named[keys]
+        return Tally(pairs // self.n_classes, pairs % self.n_classes, weights, sums, squares)
+
+
+def _present(codes: Indices) -> Indices:
+    """Sorted distinct codes, without -1."""
+    top = int(codes.max(initial=-1)) + 1
+    if top > 4 * len(codes) + 1024:
+        keys = np.unique(codes)
+        return keys[keys >= 0]
+    seen = np.zeros(top + 1, dtype=bool)
+    seen[codes] = True  # -1 lands in the last place, which is cut off
+    return np.flatnonzero(seen[:top])
+
+
+def _look_up(codes: Indices, keys: Indices) -> tuple[Indices, npt.NDArray[np.bool_]]:
+    """Position of each code among sorted keys, and whether it is there."""
+    at = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+    return at, keys[at] == codes

@@ -1,0 +1,65 @@
+"""Exact sums over groups of rows."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.exact import cut, product
+
+
+def group_sums(
+    X: Matrix, weights: Floats | None, order: Indices, starts: Indices, units: Floats
+) -> Floats:
+    """Sum weight times row over groups of rows.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    weights : array of shape (n,) or None
+        None stands for ones.
+    order, starts : arrays
+        Row numbers sorted by group, and where each group starts in them.
+    units : array of shape (n_slices, d)
+        See `kernels.exact`.
+
+    Returns
+    -------
+    sums : array of shape (n_slices, n_groups, d)
+        Exact sums of slices.
+    """
+    if sp.issparse(X):
+        return _group_sums_sparse(X, weights, order, starts, units)
+    values = X[order].astype(np.float64)
+    if weights is None:
+        slices = cut(values, units)
+    else:
+        scaled, rest = product(values, np.broadcast_to(weights[order][:, None], values.shape))
+        slices = cut(scaled, units, rest)
+    return np.add.reduceat(slices, starts, axis=1)
+
+
+def _group_sums_sparse(
+    X: Matrix, weights: Floats | None, order: Indices, starts: Indices, units: Floats
+) -> Floats:
+    rows = X[order]
+    values = rows.data.astype(np.float64)[:, None]
+    units = units[:, rows.indices, None]
+    rest = None
+    if weights is not None:
+        values, rest = product(values, np.repeat(weights[order], np.diff(rows.indptr))[:, None])
+    sums = np.empty((len(units), len(starts), X.shape[1]))
+    ends = rows.indptr[np.append(starts, len(order))]
+    for level, piece in enumerate(cut(values, units, rest)):
+        grouped = sp.csr_array((piece[:, 0], rows.indices, ends), shape=(len(starts), X.shape[1]))
+        sums[level] = grouped.toarray()  # adds up entries of one column; exact in any order
+    return sums
+
+
+def group_totals(
+    values: Floats, units: Floats, order: Indices, starts: Indices, weights: Floats | None = None
+) -> Floats:
+    """Sum one value per row, times its weight, over groups; shape (n_slices, n_groups)."""
+    column, rest = values[order][:, None], None
+    if weights is not None:
+        column, rest = product(column, weights[order][:, None])
+    return np.add.reduceat(cut(column, units, rest)[:, :, 0], starts, axis=1)

@@ -1,0 +1,256 @@
+"""Checks of what users pass in: each problem gets one sentence that says what to do."""
+
+import copy
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dkmeans.kernels.block import Floats, Indices, Matrix
+
+_ROWS = 65_536  # rows that are looked at together
+WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light
+_NEGLIGIBLE = 1e-6  # a class with less than this share of the largest class weight counts as 0
+
+
+class InvalidParameterError(ValueError, TypeError):
+    """A parameter of the estimator has a value or a type that is not accepted."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `fit` was given, checked."""
+
+    X: Matrix
+    y: Indices  # classes by number
+    classes: npt.NDArray[Any]
+    sample_weight: Floats | None
+    class_weight: Floats | None  # by class
+    names: dict[str, Any]  # n_features_in_ and, for tables, feature_names_in_
+
+
+def check_parameters(params: dict[str, Any]) -> None:
+    """Check every parameter that can be checked without data."""
+
+    def require(name: str, ok: bool, accepted: str) -> None:
+        if not ok:
+            raise InvalidParameterError(f"{name}={params[name]!r} is not accepted: {accepted}.")
+
+    for name in ("max_clusters", "n_threads"):
+        v = params[name]
+        require(name, v is None or _is_int(v) and v >= 1, "it must be None or an integer >= 1")
+    require(
+        "max_iter",
+        _is_int(params["max_iter"]) and params["max_iter"] >= 1,
+        "it must be an integer >= 1",
+    )
+    w = params["repulsion"]
+    require(
+        "repulsion",
+        w == "size" if isinstance(w, str) else _is_real(w) and 0 <= w < np.inf,
+        "it must be a finite number >= 0 or 'size'",
+    )
+    growth = params["growth"]
+    require("growth", isinstance(growth, str) and growth == "paper", "it must be 'paper'")
+    for name in ("min_cluster_size", "memory_mb"):
+        v = params[name]
+        require(
+            name, v is None or _is_real(v) and 0 < v < np.inf, "it must be None or a number > 0"
+        )
+    require("prune", isinstance(params["prune"], bool | np.bool_), "it must be True or False")
+    cw = params["class_weight"]
+    require(
+        "class_weight",
+        cw is None or isinstance(cw, dict) or isinstance(cw, str) and cw == "balanced",
+        "it must be None, 'balanced' or a dict from class to weight",
+    )
+
+
+def check_training(estimator: Any, X: Any, y: Any, sample_weight: Any, reach: float) -> Training:
+    """Check the arguments of `fit` without touching the estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y, sample_weight : as in `fit`
+    reach : float
+        How many times farther from the rows than from each other centres may come to lie.
+    """
+    scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
+    X, y = _with_readable_errors(scratch, X, y=y, reset=True)
+    names = {
+        name: getattr(scratch, name)
+        for name in ("n_features_in_", "feature_names_in_")
+        if hasattr(scratch, name)
+    }
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    weights = _check_sample_weight(sample_weight, X.shape[0])
+    largest = _check_values(X, names.get("feature_names_in_"))
+    _check_squares(largest * (1 + reach), X, largest, X.shape[0])
+    class_weight = _class_weights(estimator.class_weight, classes, codes, weights)
+    training = Training(X, codes.astype(np.intp), classes, weights, class_weight, names)
+    budget = estimator.max_clusters
+    if budget is not None and budget < len(classes):
+        raise ValueError(
+            f"max_clusters={budget} is less than the number of classes in y, which is "
+            f"{len(classes)}: every class needs at least one cluster."
+        )
+    return training
+
+
+def check_rows(estimator: Any, X: Any) -> Matrix:
+    """Check rows to predict: finite, and with the features that the estimator was fitted on."""
+    check_is_fitted(estimator)
+    X = _with_readable_errors(estimator, X, reset=False)
+    centers = estimator.cluster_centers_
+    X = X.astype(centers.dtype, copy=False)
+    largest = _check_values(X, getattr(estimator, "feature_names_in_", None))
+    _check_squares(largest + float(np.abs(centers).max()), X, largest)
+    return X
+
+
+def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
+    """Call scikit-learn's validation, and name the column where it only names a value."""
+    try:
+        checked = validate_data(
+            estimator,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            **more,
+        )
+    except ValueError as error:
+        if "could not convert" in str(error) or "Unable to convert" in str(error):
+            raise ValueError(_describe_text(X)) from error
+        raise
+    table = checked[0] if isinstance(checked, tuple) else checked
+    if sp.issparse(table) and not table.has_canonical_format:
+        table = table.copy()
+        table.sum_duplicates()
+    return (table, checked[1]) if isinstance(checked, tuple) else table
+
+
+def _describe_text(X: Any) -> str:
+    columns = getattr(X, "columns", None)
+    table = np.asarray(X, dtype=object)
+    for j in range(table.shape[1] if table.ndim == 2 else 0):
+        for value in table[:, j]:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                name = j if columns is None else repr(str(columns[j]))
+                return f"X must be numbers, but column {name} holds {value!r}: encode or drop it."
+    return "X must be numbers, but holds something that cannot be converted to a float."
+
+
+def _check_values(X: Matrix, names: npt.NDArray[Any] | None) -> float:
+    """Refuse NaN and infinity, saying where, and return the largest magnitude."""
+    values = X.data if sp.issparse(X) else X
+    largest = 0.0
+    for start in range(0, len(values), _ROWS):
+        part = values[start : start + _ROWS]
+        top = max(float(part.max()), -float(part.min()))  # NaN if any value is
+        if not np.isfinite(top):
+            at = np.argwhere(~np.isfinite(part))[0]
+            row, column = start + int(at[0]), int(at[-1])
+            if sp.issparse(X):
+                row, column = (
+                    int(np.searchsorted(X.indptr, row, side="right") - 1),
+                    int(X.indices[row]),
+                )
+            value = "NaN" if np.isnan(part[tuple(at)]) else "infinity (inf)"
+            where = column if names is None else repr(str(names[column]))
+            count = int(np.count_nonzero(~np.isfinite(values)))
+            raise ValueError(
+                f"Input X contains {value} in row {row}, column {where} ({count} such values in all; "
+                "NaN and inf are not accepted): drop these rows or fill the values in first, for "
+                "instance with sklearn.impute.SimpleImputer."
+            )
+        largest = max(largest, top)
+    return largest
+
+
+def _check_squares(reach: float, X: Matrix, largest: float, n_summed: int = 1) -> None:
+    """Refuse values whose squared distances, or their weighted sum over rows, could overflow."""
+    room = min(
+        np.sqrt(float(np.finfo(X.dtype).max) / X.shape[1]),
+        np.sqrt(float(np.finfo(np.float64).max) / WIDEST / X.shape[1] / n_summed),
+    )
+    if reach > room / 8:
+        raise ValueError(
+            f"X has values as large as {largest:.3g}, whose squares overflow {X.dtype}: "
+            "scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def _check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Number):
+        sample_weight = np.full(n_rows, sample_weight)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers: {error}.") from error
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row of X."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be finite and "
+            "not negative."
+        )
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every row: at least one weight must be positive."
+        )
+    return weights
+
+
+def _class_weights(
+    class_weight: Any, classes: npt.NDArray[Any], y: Indices, weights: Floats | None
+) -> Floats | None:
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        mass = np.bincount(y, weights, minlength=len(classes))
+        present = mass > 0
+        balanced = np.zeros(len(classes))
+        balanced[present] = mass.sum() / (present.sum() * mass[present])
+        return balanced
+    result = np.ones(len(classes))
+    for label, value in class_weight.items():
+        if not (_is_real(value) and 0 <= value < np.inf):
+            raise InvalidParameterError(
+                f"class_weight[{label!r}]={value!r} is not accepted: weights must be numbers >= 0."
+            )
+        at = np.flatnonzero(classes == label)
+        if not len(at):
+            raise ValueError(
+                f"class_weight names {label!r}, which is not in y; the classes are {classes.tolist()}."
+            )
+        result[at] = value
+    # So little weight beside so much cannot be told from none: such classes take no part.
+    result[result < _NEGLIGIBLE * result.max()] = 0.0
+    if not result[np.unique(y if weights is None else y[weights > 0])].any():
+        raise ValueError("class_weight is zero for every class that has rows with a weight.")
+    return result
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
