@@ -45,7 +45,7 @@ class DiscriminativeKMeans(
     ----------
     max_clusters : int or None, default=None
         Budget of clusters, at least the number of classes. None grows until converged.
-    repulsion : float >= 0 or "size", default=0.25
+    repulsion : float >= 0 or "size", default="size"
         How far children push each other apart, as a multiple of the distance between their
         class's mean and the mean of the cell's other rows. "size" takes the share of the cell's
         weight that belongs to other classes.
@@ -127,7 +127,7 @@ class DiscriminativeKMeans(
         self,
         max_clusters: int | None = None,
         *,
-        repulsion: float | Literal["size"] = 0.25,
+        repulsion: float | Literal["size"] = "size",
         growth: Literal["paper"] = "paper",
         min_cluster_size: float | None = None,
         max_iter: int = 300,
@@ -246,8 +246,11 @@ class DiscriminativeKMeans(
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
-        It is in proportion to 1 / D_c^2, with D_c the distance to the nearest prototype of class
-        c: certain on a prototype, undecided far from all. A class without a prototype gets 0.
+        It is in proportion to 1 / D_c^p, with D_c the distance to the nearest prototype of class
+        c and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from
+        all. The exponent grows with d because distances differ less and less there. A class
+        without a prototype gets 0. For calibrated probabilities use scikit-learn's
+        `CalibratedClassifierCV`.
 
         Parameters
         ----------
@@ -259,7 +262,8 @@ class DiscriminativeKMeans(
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        return _probabilities(self._class_distances(X))
+        near = self._class_distances(X)
+        return _probabilities(near, power=min(2 * np.sqrt(self.n_features_in_), 16.0))
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what is supported."""
@@ -275,7 +279,7 @@ class DiscriminativeKMeans(
     def _threads(self) -> int:
         return self.n_threads or default_threads()
 
-    def _class_distances(self, X: Any) -> npt.NDArray[np.float64]:
+    def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
         X = validate.check_rows(self, X)
         codes = np.searchsorted(self.classes_, self.cluster_classes_)
         prototypes = Prototypes(self.cluster_centers_, codes, self.cluster_ids_)
@@ -329,7 +333,7 @@ class DiscriminativeKMeans(
         }
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
 
     def _advise(self) -> None:
         """Warn about results that people may not want."""
@@ -363,15 +367,15 @@ def _margins(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         second = np.take_along_axis(distances, order[:, 1:2], axis=1)
     rival = np.where(np.arange(distances.shape[1]) == order[:, :1], second, best)
     smaller, larger = np.minimum(distances, rival), np.maximum(distances, rival)
-    q = _squared_ratio(smaller, larger)
+    q = _ratio(smaller, larger) ** 2
     return (np.where(distances <= rival, 1 - q, q - 1) / (1 + q)).astype(near.dtype)
 
 
-def _probabilities(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Probabilities in proportion to 1 / D^2."""
+def _probabilities(near: npt.NDArray[np.floating], power: float) -> npt.NDArray[np.floating]:
+    """Probabilities in proportion to 1 / D^power."""
     distances = near.astype(np.float64)
     best = distances.argmin(axis=1)[:, None]
-    q = _squared_ratio(np.take_along_axis(distances, best, axis=1), distances)
+    q = _ratio(np.take_along_axis(distances, best, axis=1), distances) ** power
     p = (q / q.sum(axis=1, keepdims=True)).astype(near.dtype)
     # Rounding must not make another class catch up with the nearest one.
     top = np.take_along_axis(p, best, axis=1)
@@ -379,9 +383,8 @@ def _probabilities(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return np.where(beaten, np.minimum(p, np.nextafter(top, 0)), p)
 
 
-def _squared_ratio(
+def _ratio(
     smaller: npt.NDArray[np.float64], larger: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Square of smaller / larger; 1 for 0 / 0 and 0 for anything / infinity."""
-    positive = np.where(larger > 0, larger, 1.0)
-    return np.where(larger > 0, smaller / positive, 1.0) ** 2
+    """Divide; 1 for 0 / 0 and 0 for anything / infinity."""
+    return np.divide(smaller, larger, out=np.ones_like(larger), where=larger > 0)

@@ -43,7 +43,7 @@ def check_parameters(params: dict[str, Any]) -> None:
 
     for name in ("max_clusters", "n_threads"):
         v = params[name]
-        require(name, v is None or _is_int(v) and v >= 1, "it must be None or an integer >= 1")
+        require(name, v is None or (_is_int(v) and v >= 1), "it must be None or an integer >= 1")
     require(
         "max_iter",
         _is_int(params["max_iter"]) and params["max_iter"] >= 1,
@@ -60,13 +60,13 @@ def check_parameters(params: dict[str, Any]) -> None:
     for name in ("min_cluster_size", "memory_mb"):
         v = params[name]
         require(
-            name, v is None or _is_real(v) and 0 < v < np.inf, "it must be None or a number > 0"
+            name, v is None or (_is_real(v) and 0 < v < np.inf), "it must be None or a number > 0"
         )
     require("prune", isinstance(params["prune"], bool | np.bool_), "it must be True or False")
     cw = params["class_weight"]
     require(
         "class_weight",
-        cw is None or isinstance(cw, dict) or isinstance(cw, str) and cw == "balanced",
+        cw is None or isinstance(cw, dict) or (isinstance(cw, str) and cw == "balanced"),
         "it must be None, 'balanced' or a dict from class to weight",
     )
 
@@ -169,9 +169,9 @@ def _check_values(X: Matrix, names: npt.NDArray[Any] | None) -> float:
             where = column if names is None else repr(str(names[column]))
             count = int(np.count_nonzero(~np.isfinite(values)))
             raise ValueError(
-                f"Input X contains {value} in row {row}, column {where} ({count} such values in all; "
-                "NaN and inf are not accepted): drop these rows or fill the values in first, for "
-                "instance with sklearn.impute.SimpleImputer."
+                f"Input X contains {value} in row {row}, column {where}; there are {count} values "
+                "that are NaN or inf, which are not accepted: drop those rows or fill the values "
+                "in first, for instance with sklearn.impute.SimpleImputer."
             )
         largest = max(largest, top)
     return largest
@@ -203,7 +203,7 @@ def _check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
     if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row of X."
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
@@ -238,7 +238,8 @@ def _class_weights(
         at = np.flatnonzero(classes == label)
         if not len(at):
             raise ValueError(
-                f"class_weight names {label!r}, which is not in y; the classes are {classes.tolist()}."
+                f"class_weight names {label!r}, which is not in y: its classes are "
+                f"{classes.tolist()}."
             )
         result[at] = value
     # So little weight beside so much cannot be told from none: such classes take no part.

@@ -8,7 +8,7 @@ row. The halves' means take the place of the class's mean, and the round goes on
 import numpy as np
 
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.engine.tally import run_starts
 from dkmeans.engine.update import Cells, Rules, see_cells
 from dkmeans.kernels.block import Indices
 
@@ -32,7 +32,7 @@ def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
 
 def _coinciding(cells: Cells, eps: float) -> Indices:
     """Find the groups of mixed cells in which all classes share one mean."""
-    in_mixed = np.flatnonzero(cells.spread(cells.mixed) & cells.large)
+    in_mixed = np.flatnonzero(cells.in_mixed & cells.large)
     if not len(in_mixed):
         return in_mixed
     groups = cells.groups.take(in_mixed)

@@ -56,7 +56,7 @@ def _claims(run: Run, state: State) -> Children:
     classes = prototypes.classes.copy()
     classes[~cells.mixed] = groups.classes[cells.heaviest[~cells.mixed]]
 
-    foreign = cells.large & cells.spread(cells.mixed) & (groups.classes != classes[groups.cells])
+    foreign = cells.large & cells.in_mixed & (groups.classes != classes[groups.cells])
     which = np.flatnonzero(foreign)
     part = groups.take(which)
     rows, found = run.rows.pick(

@@ -32,12 +32,14 @@ def grow(run: Run) -> Iterator[State]:
 def _paper_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Assign, tally, split and repel, until converged or until impurity no longer falls."""
     least, stale = np.inf, 0
-    while not run.is_over(state) and stale < PATIENCE:
+    while stale < PATIENCE:
         cells = halve_coinciding(run.rows, state.cells, run.rules)
         children = next_children(state.prototypes, cells, run.rules)
         state = run.advance(state, "grow", children)
         run.converged = state.n_mixed == 0 and state.moved == 0
         yield state
+        if run.is_over(state):
+            break
         stale = 0 if state.cells.excess < least else stale + 1
         least = min(least, state.cells.excess)
     return state

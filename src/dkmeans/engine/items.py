@@ -9,7 +9,7 @@ from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.rowhash import flush, hash_rows
 
-_ROWS = 4096
+_VALUES = 1 << 16  # how many are looked at together
 
 
 def agree_on_labels(
@@ -40,7 +40,7 @@ def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) ->
     def task(tile: slice) -> None:
         hashes[tile] = hash_rows(X[tile])
 
-    for_each(task, tiles(X.shape[0], _ROWS), n_threads)
+    for_each(task, tiles(X.shape[0], max(1, _VALUES // X.shape[1])), n_threads)
     order = rows[np.lexsort((rows, hashes[rows]))]
     starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
     low, high = np.minimum.reduceat(y[order], starts), np.maximum.reduceat(y[order], starts)
@@ -59,7 +59,7 @@ def _truly_equal(X: Matrix, y: Indices, rows: Indices) -> list[Indices]:
         same = np.concatenate(
             [
                 (flush(dense_rows(X, rows[part])) == first).all(axis=1)
-                for part in tiles(len(rows), _ROWS)
+                for part in tiles(len(rows), max(1, _VALUES // X.shape[1]))
             ]
         )
         if len(np.unique(y[rows[same]])) > 1:

@@ -1,5 +1,6 @@
 """Drop prototypes that no training label needs."""
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,7 +21,7 @@ def prune(run: Run, state: State) -> Iterator[State]:
     alive = np.ones(len(prototypes), dtype=bool)
     by_cell = np.argsort(rows.labels, kind="stable")
     ends = np.searchsorted(rows.labels[by_cell], np.arange(len(prototypes) + 1))
-    members = [by_cell[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    members = [by_cell[a:b] for a, b in itertools.pairwise(ends)]
 
     sizes = np.add.reduceat(state.cells.weight, state.cells.starts)
     for p in np.argsort(sizes, kind="stable"):

@@ -16,7 +16,7 @@ from dkmeans.engine.tally import Tally, run_starts
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_range, dense_rows
-from dkmeans.kernels.distances import own_squared_distances
+from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import grid_units, slice_count
 from dkmeans.kernels.reference import inner_products, squared_distances
 from dkmeans.kernels.tally import group_sums, group_totals
@@ -89,7 +89,9 @@ class Rows:
         moved : int
             Number of rows that changed their prototype.
         """
-        packed = pack(prototypes.centers, sparse=sp.issparse(self.X))
+        sparse = sp.issparse(self.X)
+        packed = pack(prototypes.centers, sparse=sparse)
+        own_distances = OwnDistances(prototypes.centers, sparse=sparse)
         previous = came_from[self.labels]
         labels = np.empty_like(self.labels)
         squares = np.empty_like(self.squares)
@@ -97,7 +99,7 @@ class Rows:
         def task(tile: slice) -> None:
             X = self.X[tile]
             assign(X, packed, labels[tile])
-            own_squared_distances(X, packed.centers, labels[tile], squares[tile])
+            own_distances(X, labels[tile], squares[tile])
 
         self._for_tiles(task, len(prototypes))
         self.labels, self.squares, self.previous = labels, squares, previous
@@ -215,7 +217,10 @@ class Rows:
         low, high = np.full(d, np.inf), np.full(d, -np.inf)
 
         def task(tile: slice) -> None:
-            tile_low, tile_high = column_range(self.X[tile])
+            X = self.X[tile] if self.active is None else self.X[tile][self.active[tile]]
+            if not X.shape[0]:
+                return
+            tile_low, tile_high = column_range(X)
             with self._lock:
                 np.minimum(low, tile_low, out=low)
                 np.maximum(high, tile_high, out=high)

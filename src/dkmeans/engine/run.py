@@ -111,7 +111,8 @@ class Run:
         new = np.flatnonzero(is_new)
         new = new[np.lexsort((ids[new], children.classes[new]))]
         ids[new] = self.tree.birth(ids[new], children.classes[new], number)
-        return Prototypes(children.centers, children.classes, ids).in_order()
+        centers = children.centers + children.centers.dtype.type(0)  # no -0.0: CSR has none
+        return Prototypes(centers, children.classes, ids).in_order()
 
     def _state(
         self, number: int, phase: str, prototypes: Prototypes, cells: Cells, moved: int, cut: bool

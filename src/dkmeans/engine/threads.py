@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 
 def default_threads() -> int:
-    """Number of threads: the cores this process may use, or fewer if OMP_NUM_THREADS says so."""
+    """Count the cores this process may use, or fewer if OMP_NUM_THREADS says so."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return max(1, min(cores or 1, int(wanted) if wanted.isdigit() and int(wanted) else cores or 1))

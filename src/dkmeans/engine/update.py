@@ -48,7 +48,7 @@ class Cells:
 
     groups: Tally
     starts: Indices  # where each cell's groups start
-    weight: Floats  # of each group
+    weight: Floats  # of each group, for comparing
     large: Bools  # whether a group is large enough for a child of its own
     heaviest: Indices  # of each cell: its heaviest group, the large ones first
     mixed: Bools  # of each cell: whether it holds two classes that are large enough
@@ -65,15 +65,16 @@ class Cells:
         heaviest = np.maximum.reduceat(self.weight, self.starts)
         return float(1.0 - heaviest.sum() / self.weight.sum())
 
-    def spread(self, of_cells: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Repeat a value per cell for each of the cell's groups."""
-        return np.repeat(of_cells, np.diff(np.append(self.starts, len(self.groups))))
+    @property
+    def in_mixed(self) -> Bools:
+        """Whether each group is in a mixed cell."""
+        return np.repeat(self.mixed, np.diff(np.append(self.starts, len(self.groups))))
 
 
 def see_cells(groups: Tally, rules: Rules) -> Cells:
     """Find out which groups and cells a tally has; every cell of it has at least one group."""
     starts = run_starts(groups.cells)
-    weight = groups.weight
+    weight = _comparable(groups.weight)
     large = np.ones(len(groups), dtype=bool)
     if rules.min_weights is not None:
         large = weight >= rules.min_weights[groups.classes]
@@ -88,20 +89,32 @@ def see_cells(groups: Tally, rules: Rules) -> Cells:
     )
 
 
+def _comparable(weight: Floats) -> Floats:
+    """Round to 36 bits, so that weights that tie but for rounding do tie."""
+    mantissa, exponent = np.frexp(weight)
+    return np.ldexp(np.rint(np.ldexp(mantissa, 36)), exponent - 36)
+
+
 def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Children:
     """Apply the round: split and repel mixed cells, move the others to their mean."""
     groups = cells.groups
-    in_mixed = cells.spread(cells.mixed).astype(bool)
-    wanted = np.flatnonzero(in_mixed & cells.large)
+    wanted = np.flatnonzero(cells.in_mixed & cells.large)
     keepers = _keepers(prototypes, cells, wanted)
     wanted, cut_short = _within_budget(prototypes, cells, wanted, keepers, rules)
 
     pure = np.flatnonzero(~cells.mixed)
     means = groups.merged(cells.starts).take(pure).means
+    parents, classes = groups.cells[wanted], groups.classes[wanted]
     split = repelled(cells, wanted, rules)
+
+    # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it.
+    unsplit = np.bincount(parents, minlength=len(prototypes))[parents] == 1
+    usurped = unsplit & (classes != prototypes.classes[parents])
+    split[usurped] = prototypes.centers[parents[usurped]]
+    classes[usurped] = prototypes.classes[parents[usurped]]
     return Children(
-        parents=np.concatenate([groups.cells[cells.starts[pure]], groups.cells[wanted]]),
-        classes=np.concatenate([groups.classes[cells.heaviest[pure]], groups.classes[wanted]]),
+        parents=np.concatenate([groups.cells[cells.starts[pure]], parents]),
+        classes=np.concatenate([groups.classes[cells.heaviest[pure]], classes]),
         centers=np.concatenate([means, split]).astype(prototypes.centers.dtype),
         cut_short=cut_short,
     )
@@ -142,14 +155,11 @@ def _keepers(prototypes: Prototypes, cells: Cells, wanted: Indices) -> Indices:
 def _within_budget(
     prototypes: Prototypes, cells: Cells, wanted: Indices, keepers: Indices, rules: Rules
 ) -> tuple[Indices, bool]:
-    """Let the heaviest groups have children while there is room."""
-    if rules.max_clusters is None:
-        return wanted, False
-    groups = cells.groups
+    """Let the heaviest groups have children while there is room; keepers come first."""
     rivals = np.setdiff1d(wanted, keepers, assume_unique=True)
-    room = rules.max_clusters - len(cells.starts)
-    if len(rivals) <= room:
-        return wanted, False
-    ids = prototypes.ids[groups.cells[rivals]]
-    served = rivals[np.lexsort((ids, groups.classes[rivals], -cells.weight[rivals]))[:room]]
-    return np.concatenate([keepers, np.sort(served)]), True
+    room = len(rivals)
+    if rules.max_clusters is not None:
+        room = min(room, rules.max_clusters - len(cells.starts))
+    ids, classes = prototypes.ids[cells.groups.cells[rivals]], cells.groups.classes[rivals]
+    heaviest = rivals[np.lexsort((ids, classes, -cells.weight[rivals]))[:room]]
+    return np.concatenate([keepers, np.sort(heaviest)]), room < len(rivals)

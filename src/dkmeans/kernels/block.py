@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-# SciPy's sparse types are opaque to type checkers, hence Any for CSR.
-Matrix: TypeAlias = npt.NDArray[np.floating] | Any
+# A 2-D array or a CSR matrix; type checkers know nothing of the latter.
+Matrix: TypeAlias = Any
 Floats: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.intp]
 

@@ -5,30 +5,60 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.exact import cut, grid_units, slice_count, total
 from dkmeans.kernels.reference import squared_distances, to_distance
 
 
-def own_squared_distances(
-    X: Matrix, centers: npt.NDArray[np.floating], labels: Indices, out: Floats
-) -> None:
-    """Write each row's squared distance to the centre with its label.
+class OwnDistances:
+    """Squared distance of rows to the centre with their label.
 
-    Dense rows take the reference's sum. Sparse rows visit their stored values only; the result
-    is the same but for rounding, and no label depends on it.
+    Dense rows take the reference's sum. Sparse rows visit their stored values only, and add the
+    squares of the centre in all other columns; that part is a difference of exact sums, so
+    nothing is lost where it is small. The result is the same but for rounding.
+
+    Parameters
+    ----------
+    centers : array of shape (k, d)
+    sparse : bool
+        Of what kind the rows will be.
     """
-    if not sp.issparse(X):
-        out[:] = squared_distances(X, centers[labels])
-        return
-    norms = np.einsum("ij,ij->i", centers, centers, dtype=np.float64)
-    lengths = np.diff(X.indptr)
-    values = X.data.astype(np.float64)
-    own = centers[np.repeat(labels, lengths), X.indices]
-    terms = values * (values - 2.0 * own)
-    out[:] = norms[labels]
-    filled = np.flatnonzero(lengths)
-    if len(filled):
-        out[filled] += np.add.reduceat(terms, X.indptr[filled])
-    np.maximum(out, 0.0, out=out)
+
+    def __init__(self, centers: npt.NDArray[np.floating], *, sparse: bool) -> None:
+        self._centers = centers
+        if sparse:
+            squares = np.square(centers, dtype=np.float64)
+            d = centers.shape[1]
+            units = grid_units(np.array([squares.max()]), d, slice_count(d, 53))
+            self._slices = cut(squares, units)
+            self._totals = self._slices.sum(axis=2)
+
+    def __call__(self, X: Matrix, labels: Indices, out: Floats) -> None:
+        """Write the squared distances of one tile.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            IN.
+        labels : array of shape (n,)
+            IN.
+        out : array of shape (n,)
+            OUT.
+        """
+        if not sp.issparse(X):
+            out[:] = squared_distances(X, self._centers[labels])
+            return
+        lengths = np.diff(X.indptr)
+        owner = np.repeat(labels, lengths)
+        filled = np.flatnonzero(lengths)
+        elsewhere = self._totals[:, labels]
+        out[:] = 0.0
+        if len(filled):
+            starts = X.indptr[filled]
+            difference = X.data.astype(np.float64) - self._centers[owner, X.indices]
+            out[filled] = np.add.reduceat(difference * difference, starts)
+            here = self._slices[:, owner, X.indices]
+            elsewhere[:, filled] -= np.add.reduceat(here, starts, axis=1)
+        out += total(elsewhere)[0]
 
 
 def all_distances(

@@ -1,0 +1,112 @@
+"""How the defaults were chosen.
+
+    python benchmarks/ablation.py repulsion     # held-out error for values of `repulsion`
+    python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
+    python benchmarks/ablation.py budget        # digits: error at budgets, beside k-means
+
+All use stratified, shuffled 5-fold cross-validation.
+"""
+
+import sys
+import warnings
+from collections import defaultdict
+
+import numpy as np
+from common import classwise_kmeans, print_result, small_sets
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+from dkmeans import DiscriminativeKMeans, OverfittingWarning
+
+REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
+
+
+def folds(X, y, seed=0):
+    """Yield training and test parts."""
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
+        yield X[train], y[train], X[test], y[test]
+
+
+def budgets(y):
+    """Budgets of 2, 4 and 10 per class, and convergence."""
+    n_classes = len(np.unique(y))
+    return (2 * n_classes, 4 * n_classes, 10 * n_classes, None)
+
+
+def repulsion():
+    """Print held-out error in %, mean over folds; clusters in brackets at convergence."""
+    result, gaps = {}, defaultdict(list)
+    print(f"{'data set':<14}{'budget':>8}" + "".join(f"{w!s:>14}" for w in REPULSIONS))
+    for name, (X, y) in small_sets().items():
+        for budget in budgets(y):
+            errors, cells = [], []
+            for w in REPULSIONS:
+                fold_errors, counts = [], []
+                for X_train, y_train, X_test, y_test in folds(X, y):
+                    model = DiscriminativeKMeans(budget, repulsion=w).fit(X_train, y_train)
+                    fold_errors.append(100 * (1 - model.score(X_test, y_test)))
+                    counts.append(model.n_clusters_)
+                errors.append(float(np.mean(fold_errors)))
+                count = f" ({np.mean(counts):.0f})" if budget is None else ""
+                cells.append(f"{errors[-1]:.2f}{count}")
+                gaps[w].append(errors[-1])
+            print(f"{name:<14}{budget or 'none':>8}" + "".join(f"{c:>14}" for c in cells))
+            result[f"{name} {budget or 'none'}"] = [round(e, 2) for e in errors]
+    logs = {w: float(np.exp(np.mean(np.log(g)))) for w, g in gaps.items()}
+    print(f"{'geometric mean':<22}" + "".join(f"{logs[w]:>14.2f}" for w in REPULSIONS))
+    print_result({"repulsions": [str(w) for w in REPULSIONS], **result})
+
+
+def probability():
+    """Print log loss for exponents p in 1 / D^p, and for the rule min(2 sqrt(d), 16)."""
+    powers = (2, 4, 8, 16, 32)
+    result = {}
+    print(f"{'data set':<14}{'d':>4}{'budget':>8}" + "".join(f"{p:>8}" for p in (*powers, "rule")))
+    for name, (X, y) in small_sets().items():
+        for budget in budgets(y):
+            losses = defaultdict(list)
+            for X_train, y_train, X_test, y_test in folds(X, y):
+                model = DiscriminativeKMeans(budget).fit(X_train, y_train)
+                D = model.transform(X_test)
+                D = np.stack([D[:, model.cluster_classes_ == c].min(1) for c in model.classes_], 1)
+                D = np.maximum(D, 1e-9)
+                for p in powers:
+                    q = (D.min(1, keepdims=True) / D) ** p
+                    losses[p].append(log_loss(y_test, q / q.sum(1, keepdims=True)))
+                losses["rule"].append(log_loss(y_test, model.predict_proba(X_test)))
+            means = {p: float(np.mean(v)) for p, v in losses.items()}
+            row = "".join(f"{v:>8.3f}" for v in means.values())
+            print(f"{name:<14}{X.shape[1]:>4}{budget or 'none':>8}{row}")
+            result[f"{name} {budget or 'none'}"] = {str(p): round(v, 3) for p, v in means.items()}
+    print_result(result)
+
+
+def budget():
+    """Print the error on digits at budgets and at convergence, beside class-wise k-means."""
+    X, y = load_digits(return_X_y=True)
+    result = {}
+    print(f"{'clusters':>10}{'dkmeans':>16}{'class-wise k-means':>22}")
+    for k in (20, 40, 100, None):
+        ours, theirs, counts = [], [], []
+        for X_train, y_train, X_test, y_test in folds(X, y):
+            model = DiscriminativeKMeans(k).fit(X_train, y_train)
+            ours.append(100 * (1 - model.score(X_test, y_test)))
+            counts.append(model.n_clusters_)
+            centers, labels = classwise_kmeans(X_train, y_train, model.n_clusters_, seed=0)
+            nearest = KNeighborsClassifier(1).fit(centers, labels)
+            theirs.append(100 * (1 - nearest.score(X_test, y_test)))
+        name = str(k or f"{np.mean(counts):.0f} (none)")
+        ours, theirs = np.array(ours), np.array(theirs)
+        print(
+            f"{name:>10}{ours.mean():>9.2f} +-{ours.std(ddof=1) / 5**0.5:5.2f}"
+            f"{theirs.mean():>15.2f} +-{theirs.std(ddof=1) / 5**0.5:5.2f}"
+        )
+        result[name] = [round(float(ours.mean()), 2), round(float(theirs.mean()), 2)]
+    print_result(result)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", OverfittingWarning)
+    {"repulsion": repulsion, "probability": probability, "budget": budget}[sys.argv[1]]()

@@ -1,0 +1,57 @@
+"""Data sets and helpers that the benchmarks share."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons
+from sklearn.preprocessing import StandardScaler
+
+
+def data_folder() -> Path | None:
+    """Folder with larger data sets: the one named by DKMEANS_DATA, or ../shared/data."""
+    folder = Path(os.environ.get("DKMEANS_DATA", "../shared/data"))
+    return folder if folder.is_dir() else None
+
+
+def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Sets that scikit-learn ships, and UCI letter where its file is at hand."""
+    standardise = StandardScaler().fit_transform
+    X_wine, y_wine = load_wine(return_X_y=True)
+    X_cancer, y_cancer = load_breast_cancer(return_X_y=True)
+    sets = {
+        "digits": load_digits(return_X_y=True),
+        "breast cancer": (standardise(X_cancer), y_cancer),
+        "wine": (standardise(X_wine), y_wine),
+        "moons": make_moons(1000, noise=0.25, random_state=0),
+    }
+    folder = data_folder()
+    if folder is not None and (folder / "letter.npz").exists():
+        letter = np.load(folder / "letter.npz")
+        sets["letter"] = (standardise(letter["X"].astype(np.float64)), letter["y"])
+    return sets
+
+
+def classwise_kmeans(
+    X: np.ndarray, y: np.ndarray, n_clusters: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Conventional k-means in every class, the centres shared out as evenly as they go."""
+    classes = np.unique(y)
+    shares = np.full(len(classes), n_clusters // len(classes))
+    shares[: n_clusters % len(classes)] += 1
+    centers, labels = [], []
+    for label, share in zip(classes, shares, strict=True):
+        rows = X[y == label]
+        k = min(int(share), len(np.unique(rows, axis=0)))
+        found = KMeans(k, n_init=3, random_state=seed).fit(rows)
+        centers.append(found.cluster_centers_)
+        labels += [label] * k
+    return np.concatenate(centers), np.array(labels)
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """Print the line that programs read."""
+    print("RESULT", json.dumps(result))

@@ -1,0 +1,184 @@
+"""The growth of a model in the plane, round by round."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from dkmeans.engine.grow import grow
+from dkmeans.engine.query import nearest
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.plots.style import color, marker
+
+_GRID = 300  # points per side at which cells are looked up
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The prototypes after one round."""
+
+    round: int
+    prototypes: Prototypes
+    n_mixed: int
+
+
+@dataclass
+class GrowthDisplay:
+    """Points, centres and cells after each round of a fit in two dimensions.
+
+    Build it with `from_estimator`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, 2)
+        Rows.
+    y : ndarray of shape (n_samples,)
+        Classes by number.
+    classes : ndarray
+        Class labels.
+    panels : list of Panel
+        States to draw.
+
+    Attributes
+    ----------
+    figure_, axes_ : matplotlib figure and array of axes
+        Set by `plot`.
+    """
+
+    X: npt.NDArray[np.floating]
+    y: npt.NDArray[np.intp]
+    classes: npt.NDArray[Any]
+    panels: list[Panel]
+    figure_: Any = field(default=None, repr=False)
+    axes_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: DiscriminativeKMeans, X: Any, y: Any, *, max_panels: int = 12
+    ) -> Self:
+        """Fit a copy of an estimator and keep what it looked like on the way.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Its parameters are used; it is not changed.
+        X : array-like of shape (n_samples, 2)
+            Rows with two features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        max_panels : int
+            Most panels; if there were more rounds, some in the middle are left out.
+
+        Returns
+        -------
+        display : GrowthDisplay
+            Call `plot()` on it.
+        """
+        training, _, run = clone(estimator)._prepare(X, y, None)
+        if training.X.shape[1] != 2:
+            raise ValueError(f"X has {training.X.shape[1]} features; growth is drawn for 2.")
+        states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(run)]
+        kept = _early_first(len(states), max_panels)
+        return cls(training.X, training.y, training.classes, [states[i] for i in kept])
+
+    def plot(self, *, columns: int = 4) -> Self:
+        """Draw the panels.
+
+        Parameters
+        ----------
+        columns : int
+            Panels per line.
+
+        Returns
+        -------
+        self : GrowthDisplay
+            With `figure_` and `axes_` set.
+        """
+        from matplotlib.figure import Figure
+
+        columns = min(columns, len(self.panels))
+        lines = -(-len(self.panels) // columns)
+        low, high = self.X.min(axis=0), self.X.max(axis=0)
+        margin = 0.08 * (high - low).max() or 1.0
+        box = np.stack([low - margin, high + margin])
+        width, height = box[1] - box[0]
+        size = (3.2 * columns, (3.2 * np.clip(height / width, 0.3, 2) + 0.35) * lines + 0.5)
+        self.figure_ = Figure(figsize=size, layout="constrained")
+        self.axes_ = self.figure_.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, panel in zip(self.axes_.flat, self.panels, strict=False):
+            self._draw(axes, panel, box)
+        for axes in self.axes_.flat[len(self.panels) :]:
+            axes.set_visible(False)
+        handles, labels = self.axes_.flat[0].get_legend_handles_labels()
+        self.figure_.legend(
+            handles, labels, loc="outside lower center", ncols=len(labels), markerscale=1.6
+        )
+        return self
+
+    def _draw(self, axes: Any, panel: Panel, box: npt.NDArray[np.floating]) -> None:
+        from matplotlib.collections import LineCollection
+        from matplotlib.colors import ListedColormap
+
+        prototypes = panel.prototypes
+        xs, ys = (np.linspace(box[0, j], box[1, j], _GRID) for j in (0, 1))
+        plane = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2).astype(self.X.dtype)
+        owner = nearest(plane, prototypes.centers, 1).reshape(_GRID, _GRID)
+        n_classes = len(self.classes)
+        axes.pcolormesh(
+            xs,
+            ys,
+            prototypes.classes[owner],
+            cmap=ListedColormap([color(c) for c in range(n_classes)]),
+            vmin=-0.5,
+            vmax=n_classes - 0.5,
+            alpha=0.18,
+            rasterized=True,
+        )
+        axes.add_collection(
+            LineCollection(_borders(prototypes.centers, box), colors="0.45", lw=0.6)
+        )
+        for c, label in enumerate(self.classes):
+            rows = self.X[self.y == c]
+            axes.plot(
+                *rows.T, marker(c), ms=2.2, mew=0, color=color(c), alpha=0.7, label=f"class {label}"
+            )
+        for c, label in enumerate(self.classes):
+            centers = prototypes.centers[prototypes.classes == c]
+            style = {"ms": 7, "mec": "black", "mew": 0.9, "color": color(c)}
+            axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
+        title = "start" if panel.round == 0 else f"round {panel.round}"
+        count = len(prototypes)
+        axes.set_title(
+            f"{title}: {count} cluster{'s' * (count != 1)}, {panel.n_mixed} mixed", fontsize=9
+        )
+        axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])
+
+
+def _early_first(n_states: int, max_panels: int) -> list[int]:
+    """Choose states to show: all if they fit, else more of the early ones and the last."""
+    if n_states <= max_panels:
+        return list(range(n_states))
+    wanted = np.geomspace(1, n_states, max_panels) - 1
+    # Where rounding makes neighbours equal, the later one moves up.
+    return [max(round(w), i) for i, w in enumerate(wanted)]
+
+
+def _borders(
+    centers: npt.NDArray[np.floating], box: npt.NDArray[np.floating]
+) -> list[npt.NDArray[np.float64]]:
+    """Line segments between the cells; far helpers close the cells at the edge."""
+    from scipy.spatial import Voronoi
+
+    if len(centers) < 2:
+        return []
+    middle, far = box.mean(axis=0), 1e3 * (box[1] - box[0]).max()
+    helpers = middle + far * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+    diagram = Voronoi(np.concatenate([centers.astype(np.float64), helpers]))
+    return [
+        diagram.vertices[ends]
+        for pair, ends in zip(diagram.ridge_points, diagram.ridge_vertices, strict=True)
+        if max(pair) < len(centers) and min(ends) >= 0
+    ]

@@ -1,0 +1,157 @@
+"""Kernels against slow and obvious computations."""
+
+from fractions import Fraction
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.distances import OwnDistances, all_distances
+from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
+from dkmeans.kernels.rowhash import hash_rows
+from dkmeans.kernels.tally import group_sums
+
+
+def matrices(max_rows=12, max_columns=4, elements=strategies.wild):
+    shapes = st.tuples(st.integers(1, max_rows), st.integers(1, max_columns))
+    return shapes.flatmap(lambda shape: hnp.arrays(np.float64, shape, elements=elements))
+
+
+@given(
+    X=matrices() | matrices(elements=strategies.far),
+    k=st.integers(1, 12),
+    dtype=strategies.dtypes,
+    sparse=st.booleans(),
+)
+def test_assign_gives_the_labels_of_the_reference(X, k, dtype, sparse):
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
+    centers = np.concatenate([X, (X[:1] + X) / 2])[:k]
+    labels = np.empty(len(X), dtype=np.intp)
+    assign(sp.csr_array(X) if sparse else X, pack(centers, sparse=sparse), labels)
+    assert labels.tolist() == naive.nearest(X, centers, dtype)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 50, 700])
+def test_assign_settles_near_ties_by_the_reference(d, dtype, offset):
+    """Rows half-way between two centres, give or take the last bits."""
+    rng = np.random.default_rng(d)
+    centers = (offset + rng.normal(size=(6, d))).astype(dtype)
+    pairs = rng.integers(0, 6, (40, 2))
+    X = ((centers[pairs[:, 0]].astype(float) + centers[pairs[:, 1]]) / 2).astype(dtype)
+    labels = np.empty(len(X), dtype=np.intp)
+    assign(X, pack(centers, sparse=False), labels)
+    assert labels.tolist() == naive.nearest(X, centers, dtype)
+
+
+def test_assign_copes_with_rows_far_beyond_the_centres():
+    centers = np.array([[1e-30], [2e-30]], dtype=np.float32)
+    X = np.array([[1e15], [-1e15], [0.0], [1.6e-30]], dtype=np.float32)
+    labels = np.empty(4, dtype=np.intp)
+    assign(X, pack(centers, sparse=False), labels)
+    assert labels.tolist() == naive.nearest(X, centers, np.float32)
+
+
+@given(X=matrices(), dtype=strategies.dtypes, sparse=st.booleans())
+def test_all_distances_are_the_reference(X, dtype, sparse):
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
+    centers = X[::2]
+    out = np.empty((len(X), len(centers)), dtype=dtype)
+    all_distances(sp.csr_array(X) if sparse else X, centers, out)
+    assert out.tolist() == [[naive.distance(x, c, dtype) for c in centers] for x in X]
+
+
+@given(
+    X=matrices(elements=strategies.fine) | matrices(elements=strategies.far | st.just(0.0)),
+    dtype=strategies.dtypes,
+)
+def test_own_distances_agree_for_dense_and_sparse(X, dtype):
+    X = X.astype(dtype)
+    centers = X[::2]
+    labels = np.arange(len(X)) % len(centers)
+    dense, sparse = np.empty(len(X)), np.empty(len(X))
+    OwnDistances(centers, sparse=False)(X, labels, dense)
+    OwnDistances(centers, sparse=True)(sp.csr_array(X), labels, sparse)
+    assert dense.tolist() == [naive.squared(x, centers[i]) for x, i in zip(X, labels, strict=True)]
+    np.testing.assert_allclose(sparse, dense, rtol=1e-12)
+
+
+@given(
+    values=hnp.arrays(np.float64, st.integers(1, 60), elements=strategies.wild),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sums_do_not_depend_on_the_order(values, seed):
+    n = len(values)
+    units = grid_units(np.array([np.abs(values).max()]), n, slice_count(n, 53))
+    slices = cut(values[:, None], units)
+    shuffled = slices[:, np.random.default_rng(seed).permutation(n)]
+    assert (slices.sum(axis=1) == shuffled.cumsum(axis=1)[:, -1]).all()
+    exact = sum(Fraction(v) for v in values)
+    found = sum(Fraction(float(v)) for v in slices.sum(axis=1).ravel())
+    assert abs(found - exact) <= n * Fraction(float(units[-1, 0]))
+
+
+@given(a=strategies.fine, b=strategies.fine)
+def test_product_loses_nothing(a, b):
+    p, rest = product(np.array([a]), np.array([b]))
+    assert Fraction(a) * Fraction(b) == Fraction(float(p[0])) + Fraction(float(rest[0]))
+
+
+@given(value=strategies.fine, count=st.integers(1, 1000))
+def test_mean_of_equal_values_is_the_value(value, count):
+    units = grid_units(np.array([abs(value)]), count, slice_count(count, 53))
+    sums = cut(np.full((count, 1), value), units).sum(axis=1)
+    weight = (np.array([float(count)]), np.zeros(1))
+    assert ratio(total(sums), weight)[0] == value
+
+
+@given(
+    values=hnp.arrays(np.float64, st.integers(1, 40), elements=strategies.fine),
+    weights=st.lists(st.integers(1, 9), min_size=40, max_size=40),
+)
+def test_weighted_means_are_those_of_fractions(values, weights):
+    w = np.array(weights[: len(values)], dtype=np.float64)
+    n, heaviest = len(values), w.max()
+    n_slices = slice_count(n, 53, 4)
+    units = grid_units(np.array([np.abs(values).max() * heaviest]), n, n_slices)
+    sums = group_sums(values[:, None], w, np.arange(n), np.array([0]), units)
+    mean = ratio(total(sums[:, 0]), (np.array([w.sum()]), np.zeros(1)))[0]
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(values, w, strict=True)) / Fraction(
+        w.sum()
+    )
+    assert mean == float(exact)
+
+
+@given(X=matrices(elements=strategies.coarse), weighted=st.booleans(), dtype=strategies.dtypes)
+def test_group_sums_agree_for_dense_and_sparse(X, weighted, dtype):
+    X = X.astype(dtype)
+    n = len(X)
+    weights = 1.0 + np.arange(n) % 3 if weighted else None
+    units = grid_units(3 * np.abs(X).max(axis=0).astype(float), n, slice_count(n, 53, 2))
+    order, starts = np.argsort(np.arange(n) % 3, kind="stable"), np.arange(min(n, 3))
+    starts = np.searchsorted(np.sort(np.arange(n) % 3), starts)
+    dense = group_sums(X, weights, order, starts, units)
+    sparse = group_sums(sp.csr_array(X), weights, order, starts, units)
+    assert (dense == sparse).all()
+
+
+@given(X=matrices(), dtype=strategies.dtypes)
+def test_hashes_agree_for_dense_and_sparse_and_for_signed_zeros(X, dtype):
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
+    hashes = hash_rows(X)
+    assert (hashes == hash_rows(sp.csr_array(X))).all()
+    assert (hashes == hash_rows(np.where(X == 0, dtype(-0.0), X))).all()
+
+
+def test_hashes_tell_rows_apart():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (2000, 8)).astype(np.float32)
+    distinct = len(np.unique(X, axis=0))
+    assert len(np.unique(hash_rows(X))) == distinct

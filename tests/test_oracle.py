@@ -1,0 +1,92 @@
+"""The engine against the oracle, state by state."""
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import Naive
+
+from dkmeans import DiscriminativeKMeans
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+
+
+def compare(X, y, w, repulsion, budget=None, min_size=None, max_iter=300):
+    naive = Naive(
+        X, y, w, repulsion=repulsion, max_clusters=budget, min_size=min_size, max_iter=max_iter
+    )
+    expected = naive.fit()
+    model = DiscriminativeKMeans(
+        budget, repulsion=repulsion, min_cluster_size=min_size, max_iter=max_iter, n_threads=1
+    ).fit(X, y, w)
+    phases = list(
+        zip(
+            *(getattr(model.history_, c).tolist() for c in ("phase", "clusters", "mixed", "moved")),
+            strict=True,
+        )
+    )
+    assert phases == expected.phases
+    assert model.converged_ == expected.converged
+    assert model.labels_.tolist() == expected.labels
+    assert model.cluster_classes_.tolist() == [p.cls for p in expected.protos]
+    assert model.cluster_ids_.tolist() == [p.id for p in expected.protos]
+    np.testing.assert_array_equal(
+        model.cluster_centers_, np.array([p.center for p in expected.protos], X.dtype)
+    )
+    np.testing.assert_allclose(model.inertia_, expected.inertia, rtol=1e-12)
+    assert [c.tolist() for c in model.conflicts_] == sorted(naive.conflicts)
+    tree = model.tree_
+    assert (
+        list(zip(tree.parent.tolist(), tree.label.tolist(), tree.born.tolist(), strict=True))
+        == expected.tree
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=strategies.labelled(), repulsion=strategies.repulsions)
+def test_grows_as_the_oracle_does(data, repulsion):
+    X, y = data
+    compare(X, y, None, repulsion)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=strategies.weighted(), repulsion=strategies.repulsions)
+def test_weights_count_as_in_the_oracle(data, repulsion):
+    compare(*data, repulsion)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=strategies.labelled(), repulsion=strategies.repulsions, extra=st.integers(0, 8))
+def test_budgets_are_spent_as_in_the_oracle(data, repulsion, extra):
+    X, y = data
+    compare(X, y, None, repulsion, budget=int(y.max()) + 1 + extra)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=strategies.weighted(), repulsion=strategies.repulsions, size=st.integers(1, 5))
+def test_small_groups_earn_no_child_as_in_the_oracle(data, repulsion, size):
+    compare(*data, repulsion, min_size=size)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=strategies.labelled(), repulsion=strategies.repulsions, rounds=st.integers(1, 4))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_stops_where_the_oracle_does_when_rounds_run_out(data, repulsion, rounds):
+    X, y = data
+    compare(X, y, None, repulsion, max_iter=rounds)
+
+
+def blobs(n, seed, n_classes=3, d=2):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    return rng.normal(size=(n, d)) + y[:, None], y
+
+
+@pytest.mark.parametrize("repulsion", [0.0, 0.25, 1.0, 10.0, "size"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_larger_sets_grow_as_the_oracle_does(repulsion, dtype):
+    for seed in range(3):
+        X, y = blobs(80, seed)
+        compare(X.astype(dtype), y, None, repulsion)
+        compare(X.astype(dtype), y, None, repulsion, budget=12)

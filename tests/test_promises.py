@@ -1,0 +1,338 @@
+"""The promises that the estimator makes, one test each."""
+
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.engine import rows as rows_module
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+
+FITTED = ("cluster_centers_", "cluster_classes_", "cluster_sizes_", "cluster_ids_", "labels_")
+
+
+def noisy(n=3000, d=8, dtype=np.float64, n_classes=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    return (rng.normal(size=(n, d)) + 0.8 * y[:, None]).astype(dtype), y
+
+
+def assert_same(a, b):
+    for name in FITTED:
+        left, right = getattr(a, name), getattr(b, name)
+        assert left.dtype == right.dtype
+        assert left.tobytes() == right.tobytes(), name
+    assert a.inertia_ == b.inertia_
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weighted):
+    X, y = noisy(dtype=dtype)
+    w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
+    first = DiscriminativeKMeans(n_threads=1).fit(X, y, w)
+    for n_threads in (1, 2, 3):
+        for memory_mb in (None, 0.05, 0.7, 100):
+            again = DiscriminativeKMeans(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
+            assert_same(first, again)
+
+
+def test_bit_identical_in_other_processes():
+    code = """
+import hashlib, sys, numpy as np
+from sklearn.datasets import load_digits
+from dkmeans import DiscriminativeKMeans
+X, y = load_digits(return_X_y=True)
+m = DiscriminativeKMeans(memory_mb=float(sys.argv[1])).fit(X.astype(np.float32), y)
+print(hashlib.sha256(m.cluster_centers_.tobytes() + m.labels_.tobytes()).hexdigest())
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code, memory],
+            env={**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads, memory in (("1", "0.1"), ("2", "1"), ("3", "50"))
+    }
+    assert len(found) == 1
+
+
+def test_nothing_random_is_used_in_fit(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a random number was asked for")
+
+    for name in ("default_rng", "random", "rand", "randn", "permutation", "shuffle", "choice"):
+        monkeypatch.setattr(np.random, name, refuse)
+    X = np.arange(40.0).reshape(20, 2) % 7
+    DiscriminativeKMeans().fit(X, np.arange(20) % 3)
+
+
+@given(data=strategies.labelled(), repulsion=strategies.repulsions, seed=st.integers(0, 99))
+def test_labels_are_those_of_predict_cluster_and_of_transform(data, repulsion, seed):
+    X, y = data
+    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    assert (model.labels_ == model.predict_cluster(X)).all()
+    assert (model.labels_ == model.transform(X).argmin(axis=1)).all()
+    new = X[np.random.default_rng(seed).permutation(len(X))] * X.dtype.type(0.75)
+    assert (model.predict_cluster(new) == model.transform(new).argmin(axis=1)).all()
+    assert (model.predict(new) == model.cluster_classes_[model.predict_cluster(new)]).all()
+
+
+@given(data=strategies.weighted(), repulsion=strategies.repulsions, extra=st.integers(0, 5))
+def test_no_prototype_is_empty(data, repulsion, extra):
+    X, y, w = data
+    for budget in (None, int(y.max()) + 1 + extra):
+        model = DiscriminativeKMeans(budget, repulsion=repulsion).fit(X, y, w)
+        assert (model.cluster_sizes_ > 0).all()
+        np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, w))
+
+
+@given(data=strategies.weighted(), repulsion=strategies.repulsions)
+def test_a_weight_equals_the_row_so_many_times(data, repulsion):
+    X, y, w = data
+    weighted = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
+    again = np.repeat(np.arange(len(y)), w.astype(int))
+    repeated = DiscriminativeKMeans(repulsion=repulsion).fit(X[again], y[again])
+    assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
+    assert (weighted.labels_[again] == repeated.labels_).all()
+    assert (weighted.cluster_sizes_ == repeated.cluster_sizes_).all()
+
+
+@given(data=strategies.weighted(), factor=st.sampled_from([2.0**-20, 0.1, 0.3, 7.3, 1e9]))
+def test_weights_times_a_constant_change_nothing(data, factor):
+    X, y, w = data
+    one, other = (DiscriminativeKMeans().fit(X, y, v) for v in (w, w * factor))
+    assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
+    assert (one.labels_ == other.labels_).all()
+    np.testing.assert_allclose(other.cluster_sizes_, one.cluster_sizes_ * factor, rtol=1e-12)
+    np.testing.assert_allclose(other.inertia_, one.inertia_ * factor, rtol=1e-10)
+
+
+@given(data=strategies.weighted())
+def test_a_row_of_weight_zero_takes_no_part_but_gets_a_label(data):
+    X, y, w = data
+    model = DiscriminativeKMeans().fit(X, y, w)
+    part = w > 0
+    alone = DiscriminativeKMeans().fit(X[part], y[part], w[part])
+    assert model.cluster_centers_.tobytes() == alone.cluster_centers_.tobytes()
+    assert (model.labels_ == model.predict_cluster(X)).all()
+
+
+@given(data=strategies.weighted(), repulsion=strategies.repulsions, seed=st.integers(0, 99))
+def test_the_order_of_rows_changes_nothing(data, repulsion, seed):
+    X, y, w = data
+    order = np.random.default_rng(seed).permutation(len(y))
+    one = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
+    other = DiscriminativeKMeans(repulsion=repulsion).fit(X[order], y[order], w[order])
+    assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
+    assert (one.labels_[order] == other.labels_).all()
+    assert one.inertia_ == other.inertia_
+
+
+def test_the_names_of_classes_change_nothing():
+    X, y = noisy(500)
+    numbers = DiscriminativeKMeans().fit(X, y)
+    letters = DiscriminativeKMeans().fit(X, np.array(list("abcde"))[y])
+    assert numbers.cluster_centers_.tobytes() == letters.cluster_centers_.tobytes()
+    assert letters.predict(X[:1])[0] in "abcde"
+
+
+@given(data=strategies.weighted(), repulsion=strategies.repulsions)
+def test_dense_equals_csr(data, repulsion):
+    X, y, w = data
+    dense = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
+    sparse = DiscriminativeKMeans(repulsion=repulsion).fit(sp.csr_array(X), y, w)
+    assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
+    assert (dense.labels_ == sparse.labels_).all()
+    assert dense.transform(X).tobytes() == sparse.transform(sp.csr_array(X)).tobytes()
+    np.testing.assert_allclose(sparse.inertia_, dense.inertia_, rtol=1e-9)
+
+
+def test_dense_equals_csr_on_digits():
+    X, y = load_digits(return_X_y=True)
+    dense = DiscriminativeKMeans().fit(X, y)
+    sparse = DiscriminativeKMeans().fit(sp.csr_array(X), y)
+    assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
+    assert dense.predict_proba(X).tobytes() == sparse.predict_proba(sp.csr_matrix(X)).tobytes()
+
+
+@given(data=strategies.labelled(), seed=st.integers(0, 99))
+def test_ties_fall_the_same_way_in_predict_and_predict_proba(data, seed):
+    X, y = data
+    model = DiscriminativeKMeans().fit(X, y)
+    rng = np.random.default_rng(seed)
+    middles = (X[rng.permutation(len(X))].astype(float) + X) / 2  # ties between prototypes
+    for rows in (X, middles.astype(X.dtype)):
+        predicted = model.predict(rows)
+        assert (model.classes_[model.predict_proba(rows).argmax(axis=1)] == predicted).all()
+        margins = model.decision_function(rows)
+        if len(model.classes_) == 2:
+            assert (model.classes_[(margins > 0).astype(int)] == predicted).all()
+        else:
+            assert (model.classes_[margins.argmax(axis=1)] == predicted).all()
+
+
+@given(data=strategies.labelled(), scale=st.sampled_from([1.0, 1e6, 1e11]))
+def test_probabilities_sum_to_one_however_far_the_rows(data, scale):
+    X, y = data
+    model = DiscriminativeKMeans().fit(X, y)
+    rows = (X * X.dtype.type(scale) + X.dtype.type(scale)).astype(X.dtype)
+    p = model.predict_proba(rows)
+    assert np.isfinite(p).all()
+    assert (p >= 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert np.isfinite(model.decision_function(rows)).all()
+
+
+def test_float32_stays_float32_without_a_float64_copy():
+    X, y = noisy(20_000, 128, np.float32, n_classes=3)
+    model = DiscriminativeKMeans(max_clusters=30, memory_mb=4, n_threads=2)
+    model.fit(X[:100], y[:100])  # whatever is set up once is set up now
+    tracemalloc.start()
+    model.fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * X.size / 2, "half a float64 copy of X"
+    for method in ("transform", "predict_proba", "decision_function"):
+        assert getattr(model, method)(X[:5]).dtype == np.float32
+    assert model.cluster_centers_.dtype == np.float32
+
+
+def test_memory_does_not_grow_with_clusters_times_classes():
+    """400 classes and 800 clusters at d = 64: k x C x d alone would take 164 MB."""
+    rng = np.random.default_rng(0)
+    y = np.arange(4000) % 400
+    X = rng.normal(size=(400, 64))[y] + 0.3 * rng.normal(size=(4000, 64))
+    tracemalloc.start()
+    DiscriminativeKMeans(max_clusters=800, memory_mb=8).fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60e6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_data_far_from_the_origin_lose_no_accuracy(dtype):
+    """Moving data by a number that loses no digits moves the centres by it."""
+    rng = np.random.default_rng(0)
+    shift = dtype(2**10 if dtype is np.float32 else 2**30)
+    moved = rng.normal(size=(300, 2)).astype(dtype) + shift
+    X, y = moved - shift, rng.integers(0, 3, 300)
+    here, there = DiscriminativeKMeans().fit(X, y), DiscriminativeKMeans().fit(moved, y)
+    assert there.score(moved, y) == 1.0
+    assert (there.labels_ == here.labels_).all()
+    tolerance = 2 * np.finfo(dtype).eps * float(shift)
+    np.testing.assert_allclose(
+        there.cluster_centers_ - shift, here.cluster_centers_, atol=tolerance
+    )
+
+
+def test_inputs_are_never_written_to(tmp_path):
+    X, y = noisy(400, dtype=np.float32)
+    w = np.ones(len(y))
+    X_map = np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)
+    X_map[:] = X
+    X_map = np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape)
+    for array in (y, w):
+        array.flags.writeable = False
+    model = DiscriminativeKMeans().fit(X_map, y, w)
+    for method in ("predict", "transform", "predict_proba", "predict_cluster"):
+        getattr(model, method)(X_map)
+    sparse = sp.csr_array(X)
+    for array in (sparse.data, sparse.indices, sparse.indptr):
+        array.flags.writeable = False
+    DiscriminativeKMeans().fit(sparse, y)
+    assert (X_map == X).all()
+
+
+def test_ctrl_c_leaves_the_estimator_as_it_was(monkeypatch):
+    X, y = noisy(600)
+    model = DiscriminativeKMeans(max_clusters=9, n_threads=2).fit(X, y)
+    before = {name: np.copy(getattr(model, name)) for name in FITTED}
+    calls = []
+
+    def interrupted(*args, **kwargs):
+        calls.append(threading.current_thread())
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    original = rows_module.assign
+    monkeypatch.setattr(rows_module, "assign", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :3], y)
+    assert model.n_features_in_ == X.shape[1]
+    for name, value in before.items():
+        assert getattr(model, name).tobytes() == value.tobytes()
+    monkeypatch.undo()
+    assert (model.predict_cluster(X) == model.labels_).all()
+
+
+def test_pruning_keeps_training_accuracy_with_fewer_prototypes():
+    X, y = noisy(1500, 2)
+    full, pruned = DiscriminativeKMeans().fit(X, y), DiscriminativeKMeans(prune=True).fit(X, y)
+    assert pruned.n_clusters_ < full.n_clusters_
+    assert pruned.score(X, y) == full.score(X, y) == 1.0
+    assert (pruned.labels_ == pruned.predict_cluster(X)).all()
+    assert (np.bincount(pruned.labels_) > 0).all()
+    assert pruned.history_.phase[-1] == "prune"
+    assert set(pruned.cluster_ids_) < set(full.cluster_ids_)
+
+
+def test_warns_when_a_large_share_of_rows_become_prototypes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    with pytest.warns(OverfittingWarning, match=r"max_clusters.*min_cluster_size"):
+        DiscriminativeKMeans().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DiscriminativeKMeans(max_clusters=20).fit(X, y)
+        DiscriminativeKMeans().fit(np.arange(100.0)[:, None], np.arange(100) // 50)
+
+
+def test_class_weights_are_weights():
+    X, y = noisy(600, 2, n_classes=3)
+    by_class = DiscriminativeKMeans(max_clusters=12, class_weight={0: 5, 1: 1, 2: 0.5}).fit(X, y)
+    by_row = DiscriminativeKMeans(max_clusters=12).fit(X, y, np.array([5, 1, 0.5])[y])
+    assert by_class.cluster_centers_.tobytes() == by_row.cluster_centers_.tobytes()
+    assert by_class.cluster_sizes_.sum() == 600  # sizes are sums of sample_weight
+    balanced = DiscriminativeKMeans(max_clusters=12, class_weight="balanced")
+    repeated = np.concatenate([np.arange(600), np.flatnonzero(y == 0)])
+    w = np.where(y == 0, 2.0, 1.0)
+    weighted, doubled = balanced.fit(X, y, w).cluster_centers_, None
+    doubled = balanced.fit(X[repeated], y[repeated]).cluster_centers_
+    np.testing.assert_allclose(weighted, doubled, rtol=1e-9)
+
+
+def test_min_cluster_size_is_a_sum_of_sample_weights():
+    X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [2.0]])
+    y = np.array([0, 0, 0, 1, 1, 1])
+    w = np.full(6, 0.1)
+    assert DiscriminativeKMeans(min_cluster_size=0.3).fit(X, y, w).n_clusters_ == 2
+    assert DiscriminativeKMeans(min_cluster_size=0.31).fit(X, y, w).n_clusters_ == 1
+
+
+@settings(max_examples=50)
+@given(data=strategies.weighted(), size=st.integers(1, 4))
+def test_converged_with_min_cluster_size_means_no_cell_holds_two_large_groups(data, size):
+    X, y, w = data
+    model = DiscriminativeKMeans(min_cluster_size=size).fit(X, y, w)
+    assert model.converged_
+    if model.conflicts_:
+        return
+    for cell in range(model.n_clusters_):
+        inside = model.labels_ == cell
+        assert (np.bincount(y[inside], w[inside]) >= size).sum() <= 1
