@@ -12,13 +12,13 @@ import warnings
 from collections import defaultdict
 
 import numpy as np
-from common import classwise_kmeans, print_result, small_sets
+from common import print_result, small_sets
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.apps.baselines import ClasswiseKMeans
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
 
@@ -94,9 +94,8 @@ def budget():
             model = DiscriminativeKMeans(k).fit(X_train, y_train)
             ours.append(100 * (1 - model.score(X_test, y_test)))
             counts.append(model.n_clusters_)
-            centers, labels = classwise_kmeans(X_train, y_train, model.n_clusters_, seed=0)
-            nearest = KNeighborsClassifier(1).fit(centers, labels)
-            theirs.append(100 * (1 - nearest.score(X_test, y_test)))
+            kmeans = ClasswiseKMeans(model.n_clusters_).fit(X_train, y_train)
+            theirs.append(100 * (1 - kmeans.score(X_test, y_test)))
         name = str(k or f"{np.mean(counts):.0f} (none)")
         ours, theirs = np.array(ours), np.array(theirs)
         print(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons
 from sklearn.preprocessing import StandardScaler
 
@@ -33,23 +32,6 @@ def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         letter = np.load(folder / "letter.npz")
         sets["letter"] = (standardise(letter["X"].astype(np.float64)), letter["y"])
     return sets
-
-
-def classwise_kmeans(
-    X: np.ndarray, y: np.ndarray, n_clusters: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Conventional k-means in every class, the centres shared out as evenly as they go."""
-    classes = np.unique(y)
-    shares = np.full(len(classes), n_clusters // len(classes))
-    shares[: n_clusters % len(classes)] += 1
-    centers, labels = [], []
-    for label, share in zip(classes, shares, strict=True):
-        rows = X[y == label]
-        k = min(int(share), len(np.unique(rows, axis=0)))
-        found = KMeans(k, n_init=3, random_state=seed).fit(rows)
-        centers.append(found.cluster_centers_)
-        labels += [label] * k
-    return np.concatenate(centers), np.array(labels)
 
 
 def print_result(result: dict[str, Any]) -> None:

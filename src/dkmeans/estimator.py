@@ -281,7 +281,7 @@ class DiscriminativeKMeans(
 
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
         X = validate.check_rows(self, X)
-        codes = np.searchsorted(self.classes_, self.cluster_classes_)
+        codes = np.asarray(np.searchsorted(self.classes_, self.cluster_classes_))
         prototypes = Prototypes(self.cluster_centers_, codes, self.cluster_ids_)
         return query.class_distances(X, prototypes, len(self.classes_), self._threads())
 

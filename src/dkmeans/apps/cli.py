@@ -39,9 +39,4 @@ def demo(
     """Fit built-in data, compare with k-means and 1-NN, and draw two figures."""
     from dkmeans.apps.demo import run_demo
 
-    try:
-        run_demo(out)
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise SystemExit("The demo draws figures: pip install 'dkmeans[all]'") from None
+    run_demo(out)

@@ -2,13 +2,17 @@
 
 import sys
 
+_EXTRAS = ("typer", "rich", "matplotlib")
+
 
 def main() -> None:
     """Run the command line, or say what to install."""
     try:
         from dkmeans.apps.cli import app
+
+        app()
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        missing = (error.name or "").split(".")[0]
+        if missing not in _EXTRAS:
             raise
-        sys.exit("The dkmeans command needs its extra: pip install 'dkmeans[all]'")
-    app()
+        sys.exit(f"The dkmeans command needs {missing}: pip install 'dkmeans[all]'")

@@ -1,0 +1,50 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both set up what they use.
+
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint check oldest bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
+	@$(BIN)/dkmeans demo
+
+test: lint check oldest  ## lint, types, import layers, tests, doctests, oldest dependencies
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+check: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -n auto
+
+oldest: $(OLDEST)/.ready  ## the estimator's contract on the oldest versions that are supported
+	$(OLDEST)/bin/python -m pytest -n auto tests
+
+# Virtual environments, made again only when pyproject.toml changes.
+
+$(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/pip
+	@echo "Installing dkmeans into $(VENV) ..."
+	@$(BIN)/python $(PIP) --editable '.[all]'
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/pip
+	@echo "Installing dkmeans and the tools of its developers into $(VENV) ..."
+	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@touch $@
+
+$(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip
+	@echo "Installing the oldest supported dependencies into $(OLDEST) ..."
+	@$(OLDEST)/bin/python $(PIP) --editable '.[test]' --constraint tools/oldest.txt
+	@touch $@
+
+%/bin/pip:
+	@tools/make-venv $(PYTHON) $*
+
+clean:
+	rm -rf $(VENV) $(OLDEST) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
