@@ -1,6 +1,7 @@
 """How the defaults were chosen.
 
     python benchmarks/ablation.py repulsion     # held-out error for values of `repulsion`
+    python benchmarks/ablation.py images        # the same on Fashion-MNIST and Yale B, if at hand
     python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
     python benchmarks/ablation.py budget        # digits: error at budgets, beside k-means
 
@@ -12,7 +13,7 @@ import warnings
 from collections import defaultdict
 
 import numpy as np
-from common import print_result, small_sets
+from common import image_sets, print_result, small_sets
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
@@ -35,11 +36,11 @@ def budgets(y):
     return (2 * n_classes, 4 * n_classes, 10 * n_classes, None)
 
 
-def repulsion():
+def repulsion(sets):
     """Print held-out error in %, mean over folds; clusters in brackets at convergence."""
     result, gaps = {}, defaultdict(list)
     print(f"{'data set':<14}{'budget':>8}" + "".join(f"{w!s:>14}" for w in REPULSIONS))
-    for name, (X, y) in small_sets().items():
+    for name, (X, y) in sets.items():
         for budget in budgets(y):
             errors, cells = [], []
             for w in REPULSIONS:
@@ -108,4 +109,10 @@ def budget():
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", OverfittingWarning)
-    {"repulsion": repulsion, "probability": probability, "budget": budget}[sys.argv[1]]()
+    parts = {
+        "repulsion": lambda: repulsion(small_sets()),
+        "images": lambda: repulsion(image_sets()),
+        "probability": probability,
+        "budget": budget,
+    }
+    parts[sys.argv[1]]()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons
 from sklearn.preprocessing import StandardScaler
 
@@ -32,6 +33,21 @@ def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         letter = np.load(folder / "letter.npz")
         sets["letter"] = (standardise(letter["X"].astype(np.float64)), letter["y"])
     return sets
+
+
+def image_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """8000 images of Fashion-MNIST, and Extended Yale B after a high-pass filter."""
+    folder = data_folder()
+    if folder is None:
+        raise SystemExit("No data: set DKMEANS_DATA to a folder with the .npz files.")
+    fashion = np.load(folder / "fashion_mnist.npz")
+    pixels = fashion["images"][:8000].reshape(8000, -1).astype(np.float32) / 255
+    yale = np.load(folder / "yaleb_ext_48x42.npz")
+    faces = yale["images"].astype(np.float32)
+    faces -= gaussian_filter(faces, (0, 4, 4))
+    faces = faces.reshape(len(faces), -1)
+    faces /= np.linalg.norm(faces, axis=1, keepdims=True)
+    return {"fashion 8000": (pixels, fashion["y"][:8000]), "yale b": (faces, yale["y"])}
 
 
 def print_result(result: dict[str, Any]) -> None:
