@@ -125,9 +125,10 @@ class Naive:
                 break
             stale = 0 if self.excess() < least else stale + 1
             least = min(least, self.excess())
-        while self.mixed() and not self.over():
-            self.freeze_round()
-        self.settle()
+        while not self.over():
+            while self.mixed() and not self.over():
+                self.freeze_round()
+            self.settle()
         while self.cut_short and self.room() > 0 and self.round < self.max_iter:
             if not self.fill_round():
                 break
@@ -287,9 +288,12 @@ class Naive:
                 children.append(
                     (i, self.heaviest(groups).cls, proto.center if proto.id in pinned else center)
                 )
-            if all(
-                list(c) == list(p.center) and cls == p.cls
-                for (_, cls, c), p in zip(children, self.protos, strict=True)
+            at_rest = all(
+                list(c) == list(p.center)
+                for (_, _, c), p in zip(children, self.protos, strict=True)
+            )
+            if at_rest and all(
+                cls == p.cls for (_, cls, _), p in zip(children, self.protos, strict=True)
             ):
                 self.converged = True
                 return
@@ -302,7 +306,8 @@ class Naive:
                 list(self.phases),
             )
             self.advance("settle", children)
-            if not self.mixed() and (self.inertia() < before[4] * (1 - 1e-12) or self.moved == 0):
+            lower = self.inertia() < before[4] * (1 - 1e-12) or self.moved == 0
+            if at_rest or (not self.mixed() and lower):
                 continue
             culprits = set()
             if self.mixed():

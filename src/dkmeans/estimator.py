@@ -1,7 +1,8 @@
 """`DiscriminativeKMeans`, the estimator."""
 
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +16,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from dkmeans import sources, validate
-from dkmeans.engine import query
+from dkmeans.engine import decide, edit, query
+from dkmeans.engine.cells import Rules
 from dkmeans.engine.grow import grow
-from dkmeans.engine.run import Run, State
+from dkmeans.engine.run import Run, Start, State
 from dkmeans.engine.threads import default_threads
-from dkmeans.engine.update import Rules
+from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
+from dkmeans.model.tree import TreeLog
+
+How: TypeAlias = Literal["afresh", "again", "on"]  # one cluster; all rows; new rows only
 
 _MANY = 20  # fewer prototypes than this are not worth a warning
 _LARGE_SHARE = 0.25  # of the rows
@@ -60,8 +65,13 @@ class DiscriminativeKMeans(
         A class with less than a millionth of the largest factor counts as weight 0.
     prune : bool, default=False
         Whether to drop, at the end, prototypes that no training label needs.
+    half_life : float or None, default=None
+        For `partial_fit` on data that drift: the number of new rows after which earlier rows
+        count half. None never forgets.
     memory_mb : float or None, default=None
         Bound on the memory for work arrays, in MiB. It changes the speed, never the result.
+    warm_start : bool, default=False
+        Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
         Number of threads; None takes all cores this process may use, or `OMP_NUM_THREADS`.
         It changes the speed, never the result.
@@ -77,7 +87,8 @@ class DiscriminativeKMeans(
     cluster_ids_ : ndarray of shape (n_clusters_,)
         Lasting identity of each prototype; see `tree_`.
     labels_ : ndarray of shape (n_samples,)
-        Index of the nearest prototype of each training row.
+        Index of the nearest prototype of each training row; after `partial_fit`, of each row of
+        that call. Not there after an edit by hand.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_clusters_ : int
@@ -87,14 +98,17 @@ class DiscriminativeKMeans(
     converged_ : bool
         Whether no cell is mixed and nothing moves any more.
     inertia_ : float
-        Weighted sum of squared distances to the assigned prototypes.
+        Weighted sum of squared distances to the assigned prototypes, over the same rows as
+        `labels_`.
     conflicts_ : list of ndarray
         Row numbers of each group of identical rows that carry different labels. The heaviest
         class of a group counts as its label, the lowest on a tie.
     history_ : History
         One row per round.
     tree_ : Tree
-        Who split from whom.
+        Who split from whom, over all calls.
+    changes_ : Changes
+        What the last call did to each prototype.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -133,7 +147,9 @@ class DiscriminativeKMeans(
         max_iter: int = 300,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         prune: bool = False,
+        half_life: float | None = None,
         memory_mb: float | None = None,
+        warm_start: bool = False,
         n_threads: int | None = None,
     ) -> None:
         self.max_clusters = max_clusters
@@ -143,7 +159,9 @@ class DiscriminativeKMeans(
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.prune = prune
+        self.half_life = half_life
         self.memory_mb = memory_mb
+        self.warm_start = warm_start
         self.n_threads = n_threads
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -164,15 +182,81 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The fitted estimator. If anything goes wrong it stays as it was.
         """
-        training, source, run = self._prepare(X, y, sample_weight)
-        records = []
-        for state in grow(run):
-            if state.round:
-                records.append(state.record(source.weight_unit))
-        source.rows.label_all(state.prototypes)
-        self._publish(training, source, run, state, records)
-        self._advise()
-        return self
+        again = self.warm_start and hasattr(self, "cluster_centers_")
+        return self._fit(X, y, sample_weight, "again" if again else "afresh")
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with new rows only; the first call is like `fit`.
+
+        Earlier rows take part as the weight and sum that each prototype remembers of each class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            New rows.
+        y : array-like of shape (n_samples,)
+            Their class labels; classes not seen before may appear.
+        classes : array-like, optional
+            Class labels to know of beforehand. They need not be announced.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights >= 0 of the new rows.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator. If anything goes wrong it stays as it was.
+        """
+        fitted = hasattr(self, "cluster_centers_")
+        return self._fit(X, y, sample_weight, "on" if fitted else "afresh", classes)
+
+    def drop(self, ids: Any) -> Self:
+        """Remove prototypes by id, with all that they remember.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Entries of `cluster_ids_`. At least one prototype must remain.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        return self._edit(edit.drop, validate.check_ids(self, ids, leave_one=True))
+
+    def merge(self, ids: Any) -> Self:
+        """Merge prototypes of one class into the heaviest, which keeps its id.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more entries of `cluster_ids_`.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        return self._edit(edit.merge, validate.check_ids(self, ids, one_class=True))
+
+    def set_center(self, id: int, center: Any) -> Self:
+        """Put a prototype somewhere else.
+
+        Parameters
+        ----------
+        id : int
+            Entry of `cluster_ids_`.
+        center : array-like of shape (n_features_in_,)
+            Where it should be.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        ids = validate.check_ids(self, id)
+        where = validate.check_rows(self, np.reshape(center, (1, -1)))[0]
+        return self._edit(edit.set_center, ids, where)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest prototype of each row.
@@ -240,7 +324,7 @@ class DiscriminativeKMeans(
             For two classes, the margin of the second.
         """
         near = self._class_distances(X)
-        margins = _margins(near)
+        margins = decide.margins(near)
         return margins[:, 1] if len(self.classes_) == 2 else margins
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
@@ -263,7 +347,7 @@ class DiscriminativeKMeans(
             Rows sum to 1.
         """
         near = self._class_distances(X)
-        return _probabilities(near, power=min(2 * np.sqrt(self.n_features_in_), 16.0))
+        return decide.probabilities(near, power=min(2 * np.sqrt(self.n_features_in_), 16.0))
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what is supported."""
@@ -281,44 +365,81 @@ class DiscriminativeKMeans(
 
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
         X = validate.check_rows(self, X)
-        codes = np.asarray(np.searchsorted(self.classes_, self.cluster_classes_))
-        prototypes = Prototypes(self.cluster_centers_, codes, self.cluster_ids_)
+        prototypes = self._prototypes(self.classes_)
         return query.class_distances(X, prototypes, len(self.classes_), self._threads())
 
+    def _prototypes(self, classes: npt.NDArray[Any]) -> Prototypes:
+        codes = np.asarray(np.searchsorted(classes, self.cluster_classes_))
+        return Prototypes(self.cluster_centers_, codes, self.cluster_ids_)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, how: How, classes: Any = None) -> Self:
+        training, source, run = self._prepare(X, y, sample_weight, how, classes)
+        records = []
+        for state in grow(run):
+            if state.round:
+                records.append(state.record(source.weight_unit))
+        source.rows.label_all(state.prototypes)
+        self._publish(self._results(training, source, run, state, records))
+        self._advise()
+        return self
+
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any
+        self, X: Any, y: Any, sample_weight: Any, how: How = "afresh", classes: Any = None
     ) -> tuple[validate.Training, sources.Source, Run]:
         """Check everything and set up a run, without changing the estimator."""
-        params = self.get_params(deep=False)
-        validate.check_parameters(params)
+        validate.check_parameters(self.get_params(deep=False))
         push = 1.0 if self.repulsion == "size" else self.repulsion
-        training = validate.check_training(self, X, y, sample_weight, reach=1 + 2 * push)
-        source = sources.from_arrays(training, self.n_threads, self.memory_mb)
+        training = validate.check_training(
+            self, X, y, sample_weight, reach=1 + 2 * push, afresh=how == "afresh", classes=classes
+        )
+        start, tree, unit = None, None, None
+        if how != "afresh":
+            memory = self._memory.recoded(np.searchsorted(training.classes, self.classes_))
+            if how == "on" and self.half_life is not None:
+                memory = memory.forgetting(0.5 ** (training.X.shape[0] / self.half_life))
+            start = Start(self._prototypes(training.classes), memory, only_new=how == "on")
+            tree = TreeLog(self.tree_, np.searchsorted(training.classes, self.tree_.label))
+            unit = self._weight_unit
+        remembered = start.memory if start is not None and start.only_new else None
+        source = sources.from_arrays(training, self.n_threads, self.memory_mb, unit, remembered)
         least = None
         if self.min_cluster_size is not None:
-            factor = 1.0 if training.class_weight is None else training.class_weight
-            least = (
-                np.full(len(training.classes), self.min_cluster_size / source.weight_unit) * factor
-            )
-            least *= 1 - 1e-12  # so that ten weights of 0.1 make a size of 1
-        rules = Rules(self.repulsion, self.max_clusters, self.max_iter, least, self.prune)
-        return training, source, Run(source.rows, rules)
+            # The tolerance lets ten weights of 0.1 make a size of 1.
+            size = self.min_cluster_size / source.weight_unit * (1 - 1e-12)
+            least = size * training.factors
+        rules = Rules(
+            self.repulsion,
+            self.max_clusters,
+            self.max_iter,
+            least,
+            self.prune,
+            make_way=how == "on",
+        )
+        return training, source, Run(source.rows, rules, start, tree)
 
-    def _publish(
+    def _results(
         self,
         training: validate.Training,
         source: sources.Source,
         run: Run,
         state: State,
         records: list[dict[str, Any]],
-    ) -> None:
-        """Replace all fitted attributes at once."""
+    ) -> dict[str, Any]:
+        """Put together all fitted attributes."""
         prototypes, labels = state.prototypes, source.rows.labels
-        sizes = np.bincount(labels, training.sample_weight, len(prototypes))
-        fitted = {
+        memory = run.remembers(state)
+        tree = run.tree.to_tree(training.classes)
+        if state.memory is None:
+            sizes = np.bincount(labels, training.sample_weight, len(prototypes)).astype(np.float64)
+        else:
+            factors = training.factors[memory.classes]
+            weights = memory.weights[0] * source.weight_unit / factors
+            sizes = np.bincount(memory.cells(prototypes), weights, len(prototypes))
+        before = self._prototypes(self.classes_) if run.start is not None else None
+        return {
             "cluster_centers_": prototypes.centers,
             "cluster_classes_": training.classes[prototypes.classes],
-            "cluster_sizes_": sizes.astype(np.float64),
+            "cluster_sizes_": sizes,
             "cluster_ids_": prototypes.ids,
             "labels_": labels,
             "classes_": training.classes,
@@ -326,11 +447,44 @@ class DiscriminativeKMeans(
             "n_iter_": state.round,
             "converged_": run.converged,
             "inertia_": state.inertia * source.weight_unit,
-            "conflicts_": source.conflicts,
+            "conflicts_": source.conflicts + run.conflicts,
             "history_": History.from_records(records),
-            "tree_": run.tree.to_tree(training.classes),
+            "tree_": tree,
+            "changes_": describe_changes(before, prototypes, tree, run.tree.call),
+            "_memory": memory,
+            "_weight_unit": source.weight_unit,
             **training.names,
         }
+
+    def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:
+        """Apply a change by hand."""
+        before = self._prototypes(self.classes_)
+        codes = np.asarray(np.searchsorted(self.classes_, self.tree_.label))
+        log = TreeLog(self.tree_, codes)
+        after, memory, sizes = change(before, self._memory, self.cluster_sizes_, *arguments)
+        log.end(np.setdiff1d(before.ids, after.ids), 0)
+        tree = log.to_tree(self.classes_)
+        kept = {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and name not in ("labels_", "inertia_", "conflicts_")
+        }
+        changed = {
+            "cluster_centers_": after.centers,
+            "cluster_classes_": self.classes_[after.classes],
+            "cluster_sizes_": sizes,
+            "cluster_ids_": after.ids,
+            "n_clusters_": len(after),
+            "converged_": False,
+            "tree_": tree,
+            "changes_": describe_changes(before, after, tree, log.call),
+            "_memory": memory,
+        }
+        self._publish(kept | changed)
+        return self
+
+    def _publish(self, fitted: dict[str, Any]) -> None:
+        """Replace all fitted attributes at once."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.__dict__.update(fitted)
@@ -355,36 +509,3 @@ class DiscriminativeKMeans(
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-def _margins(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Relative margins from distances to the nearest prototype of each class."""
-    distances = near.astype(np.float64)
-    order = np.argsort(distances, axis=1, kind="stable")
-    best = np.take_along_axis(distances, order[:, :1], axis=1)
-    second = np.full_like(best, np.inf)
-    if distances.shape[1] > 1:
-        second = np.take_along_axis(distances, order[:, 1:2], axis=1)
-    rival = np.where(np.arange(distances.shape[1]) == order[:, :1], second, best)
-    smaller, larger = np.minimum(distances, rival), np.maximum(distances, rival)
-    q = _ratio(smaller, larger) ** 2
-    return (np.where(distances <= rival, 1 - q, q - 1) / (1 + q)).astype(near.dtype)
-
-
-def _probabilities(near: npt.NDArray[np.floating], power: float) -> npt.NDArray[np.floating]:
-    """Probabilities in proportion to 1 / D^power."""
-    distances = near.astype(np.float64)
-    best = distances.argmin(axis=1)[:, None]
-    q = _ratio(np.take_along_axis(distances, best, axis=1), distances) ** power
-    p = (q / q.sum(axis=1, keepdims=True)).astype(near.dtype)
-    # Rounding must not make another class catch up with the nearest one.
-    top = np.take_along_axis(p, best, axis=1)
-    beaten = distances > np.take_along_axis(distances, best, axis=1)
-    return np.where(beaten, np.minimum(p, np.nextafter(top, 0)), p)
-
-
-def _ratio(
-    smaller: npt.NDArray[np.float64], larger: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Divide; 1 for 0 / 0 and 0 for anything / infinity."""
-    return np.divide(smaller, larger, out=np.ones_like(larger), where=larger > 0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkmeans.engine.items import agree_on_labels
+from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
@@ -22,10 +23,26 @@ class Source:
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
 
 
-def from_arrays(training: Training, n_threads: int | None, memory_mb: float | None) -> Source:
-    """Make arrays in memory ready for a fit."""
+def from_arrays(
+    training: Training,
+    n_threads: int | None,
+    memory_mb: float | None,
+    unit: float | None = None,
+    remembered: Memory | None = None,
+) -> Source:
+    """Make arrays in memory ready for a fit.
+
+    Parameters
+    ----------
+    training : Training
+    n_threads, memory_mb : as in the estimator
+    unit : float, optional
+        Weight unit of the fit that this one goes on from.
+    remembered : Memory, optional
+        What earlier rows left, to be added to these.
+    """
     threads = n_threads or default_threads()
-    weights, unit = _in_units(training)
+    weights, unit = _in_units(training, unit)
     y, conflicts = agree_on_labels(training.X, training.y, weights, threads)
     rows = Rows(
         training.X,
@@ -34,12 +51,13 @@ def from_arrays(training: Training, n_threads: int | None, memory_mb: float | No
         n_classes=len(training.classes),
         n_threads=threads,
         memory_mb=memory_mb,
+        remembered=remembered,
     )
     return Source(rows, conflicts, unit)
 
 
-def _in_units(training: Training) -> tuple[Floats | None, float]:
-    """Express weights as multiples of the lightest.
+def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:
+    """Express weights as multiples of a unit: of the lightest, unless one is given.
 
     Multiplying all weights by a constant then changes nothing, not even where weights tie:
     rounding to 40 bits takes away what the multiplication's own rounding added.
@@ -49,10 +67,14 @@ def _in_units(training: Training) -> tuple[Floats | None, float]:
         ones = np.ones(len(training.y)) if weights is None else weights
         weights = ones * training.class_weight[training.y]
     if weights is None:
-        return None, 1.0
+        if unit is None or unit == 1.0:
+            return None, 1.0
+        weights = np.ones(len(training.y))
     positive = weights[weights > 0]
-    unit = max(float(positive.min()), float(positive.max()) / WIDEST)
-    mantissa, exponent = np.frexp(np.maximum(weights / unit, 1.0))
+    lightest = max(float(positive.min()), float(positive.max()) / WIDEST)
+    if unit is None:
+        unit = lightest
+    mantissa, exponent = np.frexp(np.maximum(weights, lightest) / unit)
     rounded = np.ldexp(np.rint(np.ldexp(mantissa, _BITS)), exponent - _BITS)
     weights = np.where(weights > 0, rounded, 0.0)
     return (None if (weights == 1).all() else weights), unit

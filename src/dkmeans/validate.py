@@ -33,6 +33,11 @@ class Training:
     class_weight: Floats | None  # by class
     names: dict[str, Any]  # n_features_in_ and, for tables, feature_names_in_
 
+    @property
+    def factors(self) -> Floats:
+        """Class weights, ones if there are none."""
+        return np.ones(len(self.classes)) if self.class_weight is None else self.class_weight
+
 
 def check_parameters(params: dict[str, Any]) -> None:
     """Check every parameter that can be checked without data."""
@@ -57,12 +62,13 @@ def check_parameters(params: dict[str, Any]) -> None:
     )
     growth = params["growth"]
     require("growth", isinstance(growth, str) and growth == "paper", "it must be 'paper'")
-    for name in ("min_cluster_size", "memory_mb"):
+    for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(
             name, v is None or (_is_real(v) and 0 < v < np.inf), "it must be None or a number > 0"
         )
-    require("prune", isinstance(params["prune"], bool | np.bool_), "it must be True or False")
+    for name in ("prune", "warm_start"):
+        require(name, isinstance(params[name], bool | np.bool_), "it must be True or False")
     cw = params["class_weight"]
     require(
         "class_weight",
@@ -71,8 +77,17 @@ def check_parameters(params: dict[str, Any]) -> None:
     )
 
 
-def check_training(estimator: Any, X: Any, y: Any, sample_weight: Any, reach: float) -> Training:
-    """Check the arguments of `fit` without touching the estimator.
+def check_training(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reach: float,
+    afresh: bool = True,
+    classes: Any = None,
+) -> Training:
+    """Check the arguments of `fit` or `partial_fit` without touching the estimator.
 
     Parameters
     ----------
@@ -80,18 +95,33 @@ def check_training(estimator: Any, X: Any, y: Any, sample_weight: Any, reach: fl
     X, y, sample_weight : as in `fit`
     reach : float
         How many times farther from the rows than from each other centres may come to lie.
+    afresh : bool
+        Whether nothing is known yet, or the estimator's classes and features stay.
+    classes : array-like, optional
+        Classes to know beside those in y.
     """
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
-    X, y = _with_readable_errors(scratch, X, y=y, reset=True)
+    X, y = _with_readable_errors(scratch, X, y=y, reset=afresh)
+    if not afresh:
+        X = X.astype(estimator.cluster_centers_.dtype, copy=False)
     names = {
         name: getattr(scratch, name)
         for name in ("n_features_in_", "feature_names_in_")
         if hasattr(scratch, name)
     }
     check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    found = np.unique(y)
+    known = [] if afresh else [estimator.classes_]
+    if classes is not None:
+        known.append(np.unique(classes))
+    for labels in known:
+        _check_same_kind(labels, found)
+        found = np.union1d(found, labels)
+    classes, codes = found, np.searchsorted(found, y)
     weights = _check_sample_weight(sample_weight, X.shape[0])
     largest = _check_values(X, names.get("feature_names_in_"))
+    if not afresh:
+        largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
     _check_squares(largest * (1 + reach), X, largest, X.shape[0])
     class_weight = _class_weights(estimator.class_weight, classes, codes, weights)
     training = Training(X, codes.astype(np.intp), classes, weights, class_weight, names)
@@ -102,6 +132,39 @@ def check_training(estimator: Any, X: Any, y: Any, sample_weight: Any, reach: fl
             f"{len(classes)}: every class needs at least one cluster."
         )
     return training
+
+
+def check_ids(
+    estimator: Any, ids: Any, *, one_class: bool = False, leave_one: bool = False
+) -> npt.NDArray[np.int64]:
+    """Check ids of prototypes: known, and if asked for, of one class, or not all of them."""
+    check_is_fitted(estimator)
+    found = np.atleast_1d(np.asarray(ids))
+    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
+        raise ValueError(f"ids must be one or more whole numbers from cluster_ids_, not {ids!r}.")
+    unknown = np.setdiff1d(found, estimator.cluster_ids_)
+    if len(unknown):
+        raise ValueError(f"There is no prototype with id {unknown[0]}: see cluster_ids_.")
+    found = np.unique(found).astype(np.int64)
+    if one_class:
+        labels = np.unique(estimator.cluster_classes_[np.isin(estimator.cluster_ids_, found)])
+        if len(found) < 2 or len(labels) > 1:
+            raise ValueError(
+                f"merge needs two or more prototypes of one class, not {len(found)} of the classes "
+                f"{labels.tolist()}."
+            )
+    if leave_one and len(found) == len(estimator.cluster_ids_):
+        raise ValueError("At least one prototype must remain.")
+    return found
+
+
+def _check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
+    """Refuse to mix labels that are numbers with labels that are text."""
+    if (old.dtype.kind in "biuf") != (new.dtype.kind in "biuf"):
+        raise ValueError(
+            f"y has labels such as {new[0]!r}, but the labels known so far are such as {old[0]!r}: "
+            "all must be numbers, or all must be text."
+        )
 
 
 def check_rows(estimator: Any, X: Any) -> Matrix:

@@ -5,11 +5,13 @@ and each of its classes is cut in two: across the direction from the class's mea
 row. The halves' means take the place of the class's mean, and the round goes on as usual.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
+from dkmeans.engine.cells import Cells, Rules, see_cells
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.tally import run_starts
-from dkmeans.engine.update import Cells, Rules, see_cells
 from dkmeans.kernels.block import Indices
 
 _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
@@ -18,6 +20,7 @@ _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
 def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     """Replace the groups of cells whose class means coincide by their halves."""
     which = _coinciding(cells, float(np.finfo(rows.X.dtype).eps))
+    which = which[~cells.remembered[which]]  # rows of earlier fits cannot be told apart
     if not len(which):
         return cells
     groups = cells.groups
@@ -27,7 +30,7 @@ def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     farthest, _ = rows.pick(codes, middles, farthest=True)
     halves = rows.tally_sides(codes, middles, farthest.astype(np.float64) - middles)
     others = groups.take(np.setdiff1d(np.arange(len(groups)), which, assume_unique=True))
-    return see_cells(others.and_also(halves), rules)
+    return replace(see_cells(others.and_also(halves), rules), still=cells.still)
 
 
 def _coinciding(cells: Cells, eps: float) -> Indices:

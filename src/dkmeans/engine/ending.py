@@ -20,7 +20,9 @@ and they end only when no cell is mixed.
 *Settle.* From here pure cells move to their means, and a move stands only if every cell stays pure
 and the inertia falls. Where a move would mix cells, the prototypes that took part in it are pinned,
 and the others try again without them; each failure pins at least one more, and each success
-lowers the inertia, which cannot happen for ever among finitely many partitions.
+lowers the inertia, which cannot happen for ever among finitely many partitions. A cell whose rows
+have come to be of another class takes that class. Should this ever turn a tie, and a tie mix a
+cell, freezing and settling begin again. Whatever happens, `max_iter` rounds are the end.
 
 *Fill.* Under a budget that denied someone a child, the promise is to use all of it. If the run
 ends pure with room left, prototypes are put on rows that none owns yet. They own them, so they
@@ -33,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
+from dkmeans.engine.update import Children, pure_cells
 from dkmeans.kernels.block import Indices
 
 Phase = Generator[State, None, State]
@@ -54,7 +56,7 @@ def _claims(run: Run, state: State) -> Children:
     prototypes, cells = state.prototypes, state.cells
     groups = cells.groups
     classes = prototypes.classes.copy()
-    classes[~cells.mixed] = groups.classes[cells.heaviest[~cells.mixed]]
+    classes[~cells.mixed] = pure_cells(prototypes, cells)[0][~cells.mixed]
 
     foreign = cells.large & cells.in_mixed & (groups.classes != classes[groups.cells])
     which = np.flatnonzero(foreign)
@@ -73,15 +75,16 @@ def settle(run: Run, state: State) -> Phase:
     pinned: set[int] = set()
     while not state.n_mixed and not run.is_over(state):
         before = state.prototypes
-        means = state.cells.groups.merged(state.cells.starts).means.astype(before.centers.dtype)
-        free = np.array([i not in pinned for i in before.ids])
+        classes, means = pure_cells(before, state.cells)
+        free = np.array([i not in pinned for i in before.ids.tolist()])
         centers = np.where(free[:, None], means, before.centers)
-        classes = state.cells.groups.classes[state.cells.heaviest]
-        if np.array_equal(centers, before.centers) and np.array_equal(classes, before.classes):
+        at_rest = np.array_equal(centers, before.centers)
+        if at_rest and np.array_equal(classes, before.classes):
             run.converged = True
             break
         trial = run.advance(state, "settle", Children(np.arange(len(before)), classes, centers))
-        if not trial.n_mixed and (trial.inertia < state.inertia * _LESS or trial.moved == 0):
+        stands = not trial.n_mixed and (trial.cost < state.cost * _LESS or trial.moved == 0)
+        if stands or at_rest:  # at rest, a cell only takes the class of its rows
             state = trial
             yield state
             continue

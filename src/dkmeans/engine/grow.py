@@ -22,8 +22,9 @@ def grow(run: Run) -> Iterator[State]:
     state = run.begin()
     yield state
     state = yield from _paper_rounds(run, state)
-    state = yield from freeze(run, state)
-    state = yield from settle(run, state)
+    while not run.is_over(state):
+        state = yield from freeze(run, state)
+        state = yield from settle(run, state)
     state = yield from fill(run, state)
     if run.rules.prune:
         yield from prune(run, state)

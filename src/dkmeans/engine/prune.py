@@ -23,8 +23,12 @@ def prune(run: Run, state: State) -> Iterator[State]:
     ends = np.searchsorted(rows.labels[by_cell], np.arange(len(prototypes) + 1))
     members = [by_cell[a:b] for a, b in itertools.pairwise(ends)]
 
+    # Rows of earlier fits cannot be asked whether they need a prototype.
+    remembered = set() if state.memory is None else set(state.memory.ids.tolist())
     sizes = np.add.reduceat(state.cells.weight, state.cells.starts)
     for p in np.argsort(sizes, kind="stable"):
+        if int(prototypes.ids[p]) in remembered:
+            continue
         others = np.flatnonzero(alive & (np.arange(len(prototypes)) != p))
         if not len(others):
             break

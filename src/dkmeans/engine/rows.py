@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dkmeans.engine.memory import Memory
 from dkmeans.engine.tally import Tally, run_starts
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_range, dense_rows
 from dkmeans.kernels.distances import OwnDistances
-from dkmeans.kernels.exact import grid_units, slice_count
+from dkmeans.kernels.exact import cut, grid_units, slice_count
 from dkmeans.kernels.reference import inner_products, squared_distances
 from dkmeans.kernels.tally import group_sums, group_totals
 from dkmeans.model.prototypes import Prototypes
@@ -41,6 +42,8 @@ class Rows:
     n_threads : int
     memory_mb : float or None
         Bound on the work arrays of all threads together.
+    remembered : Memory or None
+        What earlier rows left, if it is to be added to tallies of these.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Rows:
         n_classes: int,
         n_threads: int = 1,
         memory_mb: float | None = None,
+        remembered: Memory | None = None,
     ) -> None:
         self.X, self.y, self.weights = X, y, weights
         self.n_classes = n_classes
@@ -66,7 +70,7 @@ class Rows:
         self._lock = Lock()
         self._n_slices = 3  # until the grids are set
         self._low, self._high = self._range()
-        self._set_grids()
+        self._set_grids(remembered)
 
     # Passes
 
@@ -106,7 +110,11 @@ class Rows:
         changed = labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
         self._square_units = self._units(self._square_bound(prototypes.centers))
-        return self._tally(self.group_codes()), moved
+        return self.tally(), moved
+
+    def tally(self) -> Tally:
+        """Tally the rows per cell and class, as they are assigned now."""
+        return self._tally(self.group_codes())
 
     def rename(self, new_index: Indices) -> None:
         """Follow a change of indices: prototype i is now `new_index[i]`."""
@@ -189,6 +197,19 @@ class Rows:
         self._for_tiles(task, 1)
         return chosen, best < np.inf
 
+    def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
+        """Turn what is remembered into a tally that can be added to those of the rows."""
+        squares = memory.squares(prototypes)
+        return Tally(
+            memory.cells(prototypes),
+            memory.classes,
+            cut(memory.weights[0][:, None], self._weight_units, memory.weights[1][:, None])[
+                :, :, 0
+            ],
+            cut(memory.sums[0], self._feature_units, memory.sums[1]),
+            cut(squares[:, None], self._square_units)[:, :, 0],
+        )
+
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
         """Present and previous cells of rows that are in a cell of another class."""
         stray = classes[self.labels] != self.y
@@ -228,21 +249,32 @@ class Rows:
         self._for_tiles(task, 1)
         return low, high
 
-    def _set_grids(self) -> None:
+    def _set_grids(self, remembered: Memory | None) -> None:
         self._heaviest, spread = 1.0, 0
         if self.weights is not None:
             positive = self.weights[self.weights > 0]
             self._heaviest = float(positive.max())
             spread = int(np.ceil(np.log2(self._heaviest / float(positive.min()))))
         precision = np.finfo(self.X.dtype).nmant + 1
-        self._n_slices = slice_count(self.X.shape[0], precision, spread)
         bounds = np.maximum(np.abs(self._low), np.abs(self._high)) * self._heaviest
+        self._n_terms = self.X.shape[0]
+        if remembered is not None and len(remembered):
+            # Each entry of the memory is one more term, and a heavy one.
+            self._n_terms += len(remembered)
+            bounds = np.maximum(bounds, np.abs(remembered.sums[0]).max(axis=0))
+            weight = remembered.weights[0]
+            spread += max(0, int(np.ceil(np.log2(weight.max() / self._heaviest))))
+            self._heaviest = max(self._heaviest, float(weight.max()))
+            means = remembered.sums[0] / weight[:, None]
+            self._low = np.minimum(self._low, means.min(axis=0))
+            self._high = np.maximum(self._high, means.max(axis=0))
+        self._n_slices = slice_count(self._n_terms, precision, spread)
         self._feature_units = self._units(bounds)
         self._weight_units = self._units(self._heaviest)
         self._square_units = self._units(0.0)
 
     def _units(self, bounds: Floats | float) -> Floats:
-        return grid_units(np.atleast_1d(bounds), self.X.shape[0], self._n_slices)
+        return grid_units(np.atleast_1d(bounds), self._n_terms, self._n_slices)
 
     def _square_bound(self, centers: npt.NDArray[np.floating]) -> float:
         """Bound the weighted squared distance between a row and a centre."""

@@ -1,16 +1,29 @@
 """One fit under way: the state after a round, and the step from one state to the next."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
+from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.update import Cells, Children, Rules, see_cells
+from dkmeans.engine.tally import Tally
+from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
+from dkmeans.kernels.reference import squared_distances
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import NONE, TreeLog
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where an earlier fit ended."""
+
+    prototypes: Prototypes
+    memory: Memory
+    only_new: bool  # whether the run sees new rows only, beside those that are remembered
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,8 @@ class State:
     moved: int
     seconds: float
     cut_short: bool  # whether the budget has denied anyone a child so far
+    inertia: float  # weighted sum of squared distances of the rows to their centres
+    memory: Memory | None = None  # what earlier rows left, if they are not among the rows
 
     @property
     def n_mixed(self) -> int:
@@ -31,9 +46,9 @@ class State:
         return int(self.cells.mixed.sum())
 
     @property
-    def inertia(self) -> float:
-        """Weighted sum of squared distances to the assigned centres."""
-        return float(self.cells.groups.merged(np.zeros(1, dtype=np.intp)).square[0])
+    def cost(self) -> float:
+        """The inertia, earlier rows included as far as it changes with the centres."""
+        return _whole_square(self.cells.groups)
 
     def record(self, weight_unit: float) -> dict[str, Any]:
         """Sum the state up for the history, with weights in the user's terms."""
@@ -52,38 +67,84 @@ class State:
 class Run:
     """One fit under way."""
 
-    def __init__(self, rows: Rows, rules: Rules) -> None:
-        self.rows, self.rules = rows, rules
-        self.tree = TreeLog()
+    def __init__(
+        self,
+        rows: Rows,
+        rules: Rules,
+        start: Start | None = None,
+        tree: TreeLog | None = None,
+    ) -> None:
+        self.rows, self.rules, self.start = rows, rules, start
+        self.tree = TreeLog() if tree is None else tree
         self.converged = False
+        self.conflicts: list[
+            Indices
+        ] = []  # rows on a prototype of another class that outweighs them
         self._clock = time.perf_counter()
 
     def begin(self) -> State:
-        """Put one prototype, of the heaviest class, at the mean of all rows."""
+        """Take up where an earlier fit ended, or put one prototype at the mean of all rows."""
+        nowhere = np.full(1, NONE)
+        if self.start is not None:
+            prototypes = self.start.prototypes
+            groups, moved = self.rows.assign(prototypes, nowhere)
+            memory = self.start.memory if self.start.only_new else None
+            if memory is not None:
+                groups = self._respect(memory, prototypes, groups)
+            return self._state(0, "start", prototypes, groups, moved, False, memory)
         center = self.rows.tally_all().means.astype(self.rows.X.dtype)
         zero = np.zeros(1, dtype=np.intp)
-        groups, moved = self.rows.assign(Prototypes(center, zero, zero.astype(np.int64)), zero)
-        cells = see_cells(groups, self.rules)
-        heaviest = groups.classes[cells.heaviest]
-        ids = self.tree.birth(np.array([NONE]), heaviest, 0)
-        return self._state(0, "start", Prototypes(center, heaviest, ids), cells, moved, False)
+        groups, moved = self.rows.assign(Prototypes(center, zero, zero.astype(np.int64)), nowhere)
+        heaviest = groups.classes[see_cells(groups, self.rules).heaviest]
+        ids = self.tree.birth(nowhere, heaviest, 0)
+        return self._state(
+            0, "start", Prototypes(center, heaviest, ids), groups, moved, False, None
+        )
 
     def advance(self, state: State, phase: str, children: Children) -> State:
         """Let the children take over, assign every row, and drop prototypes that own none."""
         number = state.round + 1
-        prototypes = self._inherit(state.prototypes, children, number)
+        prototypes, ids = self._inherit(state.prototypes, children, number)
+        memory = None
+        if state.memory is not None:
+            memory = _hand_down(state.memory, state.prototypes, children, ids, prototypes)
         groups, moved = self.rows.assign(prototypes, _index_now(state.prototypes, prototypes))
-        alive = np.zeros(len(prototypes), dtype=bool)
-        alive[groups.cells] = True
-        if not alive.all():
-            index = np.where(alive, np.cumsum(alive) - 1, NONE)
-            self.rows.rename(index)
-            groups = groups.renamed(index)
-            self.tree.end(prototypes.ids[~alive], number)
-            prototypes = prototypes.take(alive)
-        cells = see_cells(groups, self.rules)
         cut_short = state.cut_short or children.cut_short
-        return self._state(number, phase, prototypes, cells, moved, cut_short)
+        return self._state(number, phase, prototypes, groups, moved, cut_short, memory)
+
+    def remembers(self, state: State) -> Memory:
+        """Sum up all rows so far, for fits to come."""
+        now = Memory.of(state.prototypes, state.cells.groups)
+        if state.memory is None:
+            return now
+        idle = state.memory.not_in(now)
+        return now.and_also(idle)
+
+    def _respect(self, memory: Memory, prototypes: Prototypes, groups: Tally) -> Tally:
+        """Let rows that equal a prototype of another class yield to it if it is heavier.
+
+        They are at distance zero from it, so they could never be told apart.
+        """
+        rows = self.rows
+        on_it = (rows.squares == 0) & (rows.y != prototypes.classes[rows.labels])
+        if rows.active is not None:
+            on_it &= rows.active
+        if not on_it.any():
+            return groups
+        own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
+        old = np.zeros(len(prototypes))
+        old[own.cells(prototypes)] = own.weights[0]
+        codes = np.where(on_it, rows.group_codes(), NONE)
+        y = rows.y.copy()
+        for code in np.unique(codes[on_it]):
+            cell, c = divmod(int(code), rows.n_classes)
+            which = np.flatnonzero(codes == code)
+            new = float(len(which) if rows.weights is None else np.sort(rows.weights[which]).sum())
+            if (-old[cell], prototypes.classes[cell]) < (-new, c):
+                y[which] = prototypes.classes[cell]
+                self.conflicts.append(which)
+        rows.y = y
+        return rows.tally()
 
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state it started from."""
@@ -100,8 +161,18 @@ class Run:
         budget = self.rules.max_clusters
         return np.inf if budget is None else budget - len(state.prototypes)
 
-    def _inherit(self, parents: Prototypes, children: Children, number: int) -> Prototypes:
-        """Hand out ids: a parent's first child of the same class keeps its id."""
+    def _inherit(
+        self, parents: Prototypes, children: Children, number: int
+    ) -> tuple[Prototypes, Indices]:
+        """Hand out ids: a parent's first child of the same class keeps its id.
+
+        Returns
+        -------
+        prototypes : Prototypes
+            The children, in order.
+        ids : array
+            The id of each child, in the order of `children`.
+        """
         same = np.flatnonzero(parents.classes[children.parents] == children.classes)
         _, first = np.unique(children.parents[same], return_index=True)
         ids = parents.ids[children.parents]
@@ -112,14 +183,122 @@ class Run:
         new = new[np.lexsort((ids[new], children.classes[new]))]
         ids[new] = self.tree.birth(ids[new], children.classes[new], number)
         centers = children.centers + children.centers.dtype.type(0)  # no -0.0: CSR has none
-        return Prototypes(centers, children.classes, ids).in_order()
+        return Prototypes(centers, children.classes, ids).in_order(), ids
 
     def _state(
-        self, number: int, phase: str, prototypes: Prototypes, cells: Cells, moved: int, cut: bool
+        self,
+        number: int,
+        phase: str,
+        prototypes: Prototypes,
+        groups: Tally,
+        moved: int,
+        cut_short: bool,
+        memory: Memory | None,
     ) -> State:
+        """Drop prototypes that nothing speaks for, and look at the cells of the others."""
+        alive = np.zeros(len(prototypes), dtype=bool)
+        alive[groups.cells] = True
+        if memory is not None:
+            alive[memory.cells(prototypes)] = True
+        if not alive.all():
+            index = np.where(alive, np.cumsum(alive) - 1, NONE)
+            self.rows.rename(index)
+            groups = groups.renamed(index)
+            self.tree.end(prototypes.ids[~alive], number)
+            prototypes = prototypes.take(alive)
+        inertia = _whole_square(groups)
+        cells = self._cells(prototypes, groups, memory)
         now = time.perf_counter()
         seconds, self._clock = now - self._clock, now
-        return State(number, phase, prototypes, cells, moved, seconds, cut)
+        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, memory)
+
+    def _cells(self, prototypes: Prototypes, groups: Tally, memory: Memory | None) -> Cells:
+        if self.start is None:
+            return see_cells(groups, self.rules)
+        before = self.start.prototypes
+        at = _index_now(prototypes, before)
+        in_place = (at >= 0) & (prototypes.centers == before.centers[at]).all(axis=1)
+        if memory is None:
+            now = Memory.of(prototypes, groups)
+            cells = see_cells(groups, self.rules)
+            same = self.start.memory.unchanged(now, prototypes)
+            return see_cells(groups, self.rules, still=in_place & same & ~cells.mixed)
+        return self._cells_with_memory(prototypes, groups, memory, in_place)
+
+    def _cells_with_memory(
+        self, prototypes: Prototypes, groups: Tally, memory: Memory, in_place: Bools
+    ) -> Cells:
+        """Add what is remembered to the tally of the rows.
+
+        A class that is remembered in a cell, but is not the prototype's own, counts only if rows
+        of it are there now: old rows alone do not make a cell mixed.
+        """
+        cell = memory.cells(prototypes)
+        n_classes = self.rows.n_classes
+        has_rows = np.zeros(len(prototypes), dtype=bool)
+        has_rows[groups.cells] = True
+        own = memory.classes == prototypes.classes[cell]
+        has_own = np.zeros(len(prototypes), dtype=bool)
+        has_own[cell[own]] = True
+        old = cell * n_classes + memory.classes
+        met = np.isin(old, groups.cells * n_classes + groups.classes)
+        counts = own | met | ~(has_own | has_rows)[cell]
+
+        both = groups.and_also(self.rows.as_tally(memory.take(counts), prototypes)).fused()
+        still = ~has_rows & (in_place | ~has_own)
+        remembered = np.isin(both.cells * n_classes + both.classes, old[counts])
+        cells = see_cells(both, self.rules, still, remembered)
+        return replace(cells, mixed=cells.mixed & ~still)
+
+
+def _whole_square(groups: Tally) -> float:
+    if not len(groups):
+        return 0.0
+    return float(groups.merged(np.zeros(1, dtype=np.intp)).square[0])
+
+
+def _hand_down(
+    memory: Memory,
+    parents: Prototypes,
+    children: Children,
+    ids: Indices,
+    prototypes: Prototypes,
+) -> Memory:
+    """Pass the memory on to the children.
+
+    It goes to the child of its class; where there is none, it stays with its prototype, or goes
+    to the one that took its place. A prototype that had to give way leaves it to the nearest one.
+    """
+    cell = memory.cells(parents)
+    n_classes = int(max(children.classes.max(), memory.classes.max())) + 1
+    of_class = _first(children.parents * n_classes + children.classes)
+    of_parent = _first(children.parents)
+    alive = set(ids.tolist())
+    heirs = np.empty(len(memory), dtype=np.int64)
+    for entry, (parent, c) in enumerate(zip(cell.tolist(), memory.classes.tolist(), strict=True)):
+        child = of_class.get(parent * n_classes + c)
+        if child is None and parents.ids[parent] not in alive:
+            child = of_parent.get(parent)
+            if child is None:
+                heirs[entry] = _nearest_of_class(parents.centers[parent], c, prototypes)
+                continue
+        heirs[entry] = parents.ids[parent] if child is None else ids[child]
+    return memory.given_to(heirs)
+
+
+def _first(keys: Indices) -> dict[int, int]:
+    """Where each key stands first."""
+    found, at = np.unique(keys, return_index=True)
+    return dict(zip(found.tolist(), at.tolist(), strict=True))
+
+
+def _nearest_of_class(center: Indices, c: int, prototypes: Prototypes) -> int:
+    candidates = np.flatnonzero(prototypes.classes == c)
+    if not len(candidates):
+        candidates = np.arange(len(prototypes))
+    there = prototypes.centers[candidates]
+    nearest = squared_distances(there, np.broadcast_to(center, there.shape)).argmin()
+    return int(prototypes.ids[candidates[nearest]])
 
 
 def _index_now(before: Prototypes, after: Prototypes) -> Indices:

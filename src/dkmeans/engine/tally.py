@@ -72,6 +72,10 @@ class Tally:
         )
         return both.take(np.lexsort((classes, cells)))
 
+    def fused(self) -> Self:
+        """Add up groups of the same cell and class."""
+        return self.merged(run_starts(self.cells, self.classes))
+
     @property
     def weight(self) -> Floats:
         """N, rounded once."""

@@ -9,27 +9,15 @@ points takes the place of the other class.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.engine.budget import within_budget
+from dkmeans.engine.cells import Cells, Rules
+from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.model.prototypes import Prototypes
-
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The parameters of the algorithm."""
-
-    repulsion: float | Literal["size"]
-    max_clusters: int | None
-    max_iter: int
-    min_weights: Floats | None = None  # by class: weight that a group needs to earn a child
-    prune: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,68 +30,18 @@ class Children:
     cut_short: bool = False  # the budget did not let all of them live
 
 
-@dataclass(frozen=True)
-class Cells:
-    """A tally seen cell by cell."""
-
-    groups: Tally
-    starts: Indices  # where each cell's groups start
-    weight: Floats  # of each group, for comparing
-    large: Bools  # whether a group is large enough for a child of its own
-    heaviest: Indices  # of each cell: its heaviest group, the large ones first
-    mixed: Bools  # of each cell: whether it holds two classes that are large enough
-
-    @property
-    def excess(self) -> float:
-        """Weight that keeps cells mixed: that of large groups but each cell's heaviest."""
-        weight = np.where(self.large, self.weight, 0.0)
-        return float(weight.sum() - np.maximum.reduceat(weight, self.starts).sum())
-
-    @property
-    def impurity(self) -> float:
-        """Share of the weight that is not of its cell's heaviest class."""
-        heaviest = np.maximum.reduceat(self.weight, self.starts)
-        return float(1.0 - heaviest.sum() / self.weight.sum())
-
-    @property
-    def in_mixed(self) -> Bools:
-        """Whether each group is in a mixed cell."""
-        return np.repeat(self.mixed, np.diff(np.append(self.starts, len(self.groups))))
-
-
-def see_cells(groups: Tally, rules: Rules) -> Cells:
-    """Find out which groups and cells a tally has; every cell of it has at least one group."""
-    starts = run_starts(groups.cells)
-    weight = _comparable(groups.weight)
-    large = np.ones(len(groups), dtype=bool)
-    if rules.min_weights is not None:
-        large = weight >= rules.min_weights[groups.classes]
-    order = np.lexsort((groups.classes, -weight, ~large, groups.cells))
-    classes = np.where(large, groups.classes, -1)
-    largest = np.maximum.reduceat(classes, starts)
-    smallest = np.minimum.reduceat(
-        np.where(large, groups.classes, len(weight) + largest.max() + 1), starts
-    )
-    return Cells(
-        groups, starts, weight, large, order[starts], (largest >= 0) & (smallest < largest)
-    )
-
-
-def _comparable(weight: Floats) -> Floats:
-    """Round to 36 bits, so that weights that tie but for rounding do tie."""
-    mantissa, exponent = np.frexp(weight)
-    return np.ldexp(np.rint(np.ldexp(mantissa, 36)), exponent - 36)
-
-
 def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Children:
     """Apply the round: split and repel mixed cells, move the others to their mean."""
     groups = cells.groups
     wanted = np.flatnonzero(cells.in_mixed & cells.large)
     keepers = _keepers(prototypes, cells, wanted)
-    wanted, cut_short = _within_budget(prototypes, cells, wanted, keepers, rules)
+    rivals = np.setdiff1d(wanted, keepers, assume_unique=True)
+    served, evicted = within_budget(prototypes, cells, rivals, rules)
+    cut_short = len(served) < len(rivals)
+    wanted = np.concatenate([keepers, served])
 
-    pure = np.flatnonzero(~cells.mixed)
-    means = groups.merged(cells.starts).take(pure).means
+    pure = np.setdiff1d(np.flatnonzero(~cells.mixed), evicted, assume_unique=True)
+    pure_classes, means = pure_cells(prototypes, cells)
     parents, classes = groups.cells[wanted], groups.classes[wanted]
     split = repelled(cells, wanted, rules)
 
@@ -113,10 +51,20 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     split[usurped] = prototypes.centers[parents[usurped]]
     classes[usurped] = prototypes.classes[parents[usurped]]
     return Children(
-        parents=np.concatenate([groups.cells[cells.starts[pure]], parents]),
-        classes=np.concatenate([groups.classes[cells.heaviest[pure]], classes]),
-        centers=np.concatenate([means, split]).astype(prototypes.centers.dtype),
+        parents=np.concatenate([pure, parents]),
+        classes=np.concatenate([pure_classes[pure], classes]),
+        centers=np.concatenate([means[pure], split.astype(means.dtype)]),
         cut_short=cut_short,
+    )
+
+
+def pure_cells(prototypes: Prototypes, cells: Cells) -> tuple[Indices, npt.NDArray[np.floating]]:
+    """Class and centre that each cell has if it is pure: those of its rows, unless it is still."""
+    means = cells.groups.merged(cells.starts).means.astype(prototypes.centers.dtype)
+    heaviest = cells.groups.classes[cells.heaviest]
+    return (
+        np.where(cells.still, prototypes.classes, heaviest),
+        np.where(cells.still[:, None], prototypes.centers, means),
     )
 
 
@@ -150,16 +98,3 @@ def _keepers(prototypes: Prototypes, cells: Cells, wanted: Indices) -> Indices:
         (groups.classes[wanted], -cells.weight[wanted], foreign, groups.cells[wanted])
     )
     return wanted[order[run_starts(groups.cells[wanted[order]])]] if len(wanted) else wanted
-
-
-def _within_budget(
-    prototypes: Prototypes, cells: Cells, wanted: Indices, keepers: Indices, rules: Rules
-) -> tuple[Indices, bool]:
-    """Let the heaviest groups have children while there is room; keepers come first."""
-    rivals = np.setdiff1d(wanted, keepers, assume_unique=True)
-    room = len(rivals)
-    if rules.max_clusters is not None:
-        room = min(room, rules.max_clusters - len(cells.starts))
-    ids, classes = prototypes.ids[cells.groups.cells[rivals]], cells.groups.classes[rivals]
-    heaviest = rivals[np.lexsort((ids, classes, -cells.weight[rivals]))[:room]]
-    return np.concatenate([keepers, np.sort(heaviest)]), room < len(rivals)

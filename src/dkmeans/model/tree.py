@@ -9,7 +9,7 @@ NONE = -1
 
 
 class Tree(Table):
-    """Every prototype that ever lived during a fit, one row each, in the order of their ids.
+    """Every prototype that ever lived, one row each, in the order of their ids.
 
     Columns
     -------
@@ -19,8 +19,11 @@ class Tree(Table):
         Id of the prototype it came from, -1 for the first.
     label : class label
         Its class, for life.
-    born, ended : int
-        Rounds in which it appeared and disappeared; `ended` is -1 for those still alive.
+    call, born : int
+        The call of `fit`, `partial_fit` or an edit, from 1, and the round of it, in which it
+        appeared.
+    ended_call, ended : int
+        The same for its end; -1 for those still alive.
     """
 
     def _headline(self) -> str:
@@ -41,11 +44,19 @@ class Tree(Table):
 
 
 class TreeLog:
-    """Collects births and ends while a fit runs."""
+    """Collects births and ends while fits run."""
 
-    def __init__(self) -> None:
-        self._born: list[list[int]] = []  # parent, class and round, by id
-        self._ended: dict[int, int] = {}
+    def __init__(self, tree: Tree | None = None, codes: npt.NDArray[np.intp] | None = None) -> None:
+        """Begin a new log, or go on from a tree, whose labels are classes with these numbers."""
+        self._born: list[tuple[int, int, int, int]] = []  # parent, class, call and round, by id
+        self._ended: dict[int, tuple[int, int]] = {}  # call and round
+        self.call = 1
+        if tree is not None and codes is not None:
+            columns = (tree.parent, codes, tree.call, tree.born)
+            self._born = list(zip(*(c.tolist() for c in columns), strict=True))
+            gone = np.flatnonzero(tree.ended != NONE)
+            self._ended = {int(i): (int(tree.ended_call[i]), int(tree.ended[i])) for i in gone}
+            self.call = 1 + max(int(tree.call.max()), int(tree.ended_call.max()))
 
     def __len__(self) -> int:
         return len(self._born)
@@ -55,23 +66,33 @@ class TreeLog:
     ) -> npt.NDArray[np.int64]:
         """Give out new ids."""
         first = len(self._born)
-        self._born += [[int(p), int(c), round] for p, c in zip(parents, classes, strict=True)]
+        self._born += [
+            (int(p), int(c), self.call, round) for p, c in zip(parents, classes, strict=True)
+        ]
         return np.arange(first, len(self._born), dtype=np.int64)
 
     def end(self, ids: npt.NDArray[np.int64], round: int) -> None:
         """Note that prototypes are no more."""
-        self._ended.update((int(i), round) for i in ids)
+        self._ended.update((int(i), (self.call, round)) for i in ids)
 
     def rewind(self, round: int) -> None:
-        """Forget all that happened after a round."""
-        self._born = [entry for entry in self._born if entry[2] <= round]
-        self._ended = {i: when for i, when in self._ended.items() if when <= round}
+        """Forget all that happened after a round of this call."""
+        now = (self.call, round)
+        self._born = [entry for entry in self._born if entry[2:] <= now]
+        self._ended = {i: when for i, when in self._ended.items() if when <= now}
 
     def to_tree(self, class_labels: npt.NDArray[np.generic]) -> Tree:
         """Make the table, with classes by their labels."""
-        parent, code, born = np.array(self._born, dtype=np.int64).reshape(-1, 3).T
-        ended = np.full(len(born), NONE)
-        ended[list(self._ended)] = list(self._ended.values())
+        parent, code, call, born = np.array(self._born, dtype=np.int64).reshape(-1, 4).T
+        ended = np.full((2, len(born)), NONE)
+        for i, when in self._ended.items():
+            ended[:, i] = when
         return Tree(
-            id=np.arange(len(born)), parent=parent, label=class_labels[code], born=born, ended=ended
+            id=np.arange(len(born)),
+            parent=parent,
+            label=class_labels[code],
+            call=call,
+            born=born,
+            ended_call=ended[0],
+            ended=ended[1],
         )

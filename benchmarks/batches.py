@@ -1,0 +1,68 @@
+"""Does it matter in which order and in how many batches rows arrive?
+
+    python benchmarks/batches.py
+
+Held-out error of `partial_fit` over 1, 10 and 100 batches, shuffled or sorted by class, beside one
+`fit` on the same rows; stratified 5-fold cross-validation, run to convergence and under a budget.
+"""
+
+import warnings
+
+import numpy as np
+from common import print_result, small_sets
+from sklearn.model_selection import StratifiedKFold
+
+from dkmeans import DiscriminativeKMeans, OverfittingWarning
+
+
+def error(model, X, y):
+    """Error in %."""
+    return 100 * (1 - model.score(X, y))
+
+
+def main():
+    """Measure and print."""
+    result = {}
+    print(
+        f"{'data set':<10}{'budget':>8}{'order':>10}{'batches':>9}{'error %':>15}{'fit %':>8}{'clusters':>10}"
+    )
+    sets = small_sets()
+    for name in ("digits", "letter"):
+        if name not in sets:
+            continue
+        X, y = sets[name]
+        for budget in (None, 10 * len(np.unique(y))):
+            for order in ("shuffled", "sorted"):
+                for n_batches in (1, 10, 100):
+                    ours, fits, counts = [], [], []
+                    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
+                    for fold, (train, test) in enumerate(folds):
+                        rows = np.random.default_rng(fold).permutation(train)
+                        if order == "sorted":
+                            rows = rows[np.argsort(y[rows], kind="stable")]
+                        fits.append(
+                            error(
+                                DiscriminativeKMeans(budget).fit(X[train], y[train]),
+                                X[test],
+                                y[test],
+                            )
+                        )
+                        model = DiscriminativeKMeans(budget)
+                        for part in np.array_split(rows, n_batches):
+                            model.partial_fit(X[part], y[part])
+                        ours.append(error(model, X[test], y[test]))
+                        counts.append(model.n_clusters_)
+                    mean, spread = np.mean(ours), np.std(ours, ddof=1) / 5**0.5
+                    print(
+                        f"{name:<10}{budget or 'none':>8}{order:>10}{n_batches:>9}"
+                        f"{mean:>9.2f} +-{spread:.2f}{np.mean(fits):>8.2f}{np.mean(counts):>10.0f}",
+                        flush=True,
+                    )
+                    key = f"{name} {budget or 'none'} {order} {n_batches}"
+                    result[key] = round(float(mean - np.mean(fits)), 2)
+    print_result({"error minus that of one fit, in points": result})
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", OverfittingWarning)
+    main()
