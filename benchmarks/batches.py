@@ -1,4 +1,4 @@
-"""Does it matter in which order and in how many batches rows arrive?
+"""Whether it matters in which order and in how many batches rows arrive.
 
     python benchmarks/batches.py
 
@@ -24,7 +24,8 @@ def main():
     """Measure and print."""
     result = {}
     print(
-        f"{'data set':<10}{'budget':>8}{'order':>10}{'batches':>9}{'error %':>15}{'fit %':>8}{'clusters':>10}"
+        f"{'data set':<10}{'budget':>8}{'order':>10}{'batches':>9}{'error %':>15}"
+        f"{'fit %':>8}{'clusters':>10}"
     )
     sets = small_sets()
     for name in ("digits", "letter"):

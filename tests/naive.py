@@ -125,10 +125,14 @@ class Naive:
                 break
             stale = 0 if self.excess() < least else stale + 1
             least = min(least, self.excess())
-        while not self.over():
-            while self.mixed() and not self.over():
-                self.freeze_round()
+        for _ in range(3):
+            self.freeze()
             self.settle()
+            if self.over():
+                break
+        else:
+            self.freeze()
+            self.converged = not self.unfinished()
         while self.cut_short and self.room() > 0 and self.round < self.max_iter:
             if not self.fill_round():
                 break
@@ -218,31 +222,44 @@ class Naive:
             result += [self.group(g.cls, side) for side in sides if side]
         return result
 
-    def freeze_round(self):
-        children, claims = [], []
+    def freeze(self):
+        changed = set()
+        while self.unfinished() and not self.over():
+            self.freeze_round(changed)
+
+    def freeze_round(self, changed):
+        children, claims, unfinished = [], [], self.unfinished()
         for i, groups in enumerate(self.cells()):
             proto = self.protos[i]
+            cls, place = proto.cls, tuple(proto.center)
             large = [g for g in groups if self.is_large(g)]
-            if len({g.cls for g in large}) < 2:
-                children.append((i, self.heaviest(groups).cls, proto.center))
-                continue
-            cls = proto.cls
-            for g in large:
-                if g.cls == proto.cls:
-                    continue
-                away = [r for r in g.rows if squared(self.X[r], proto.center) > 0]
-                if away:
-                    m = [float(v) for v in g.mean]
-                    x = min(
-                        (tuple(map(float, self.X[r])) for r in away),
-                        key=lambda x: (squared(x, m), x),
-                    )
-                    claims.append((-g.weight, g.cls, proto.id, i, list(x)))
-                else:
-                    cls = g.cls
+            if i in unfinished and len({g.cls for g in large}) < 2 and place not in changed:
+                cls = self.heaviest(groups).cls
+            elif i in unfinished:
+                for g in large:
+                    if g.cls == proto.cls:
+                        continue
+                    away = [r for r in g.rows if squared(self.X[r], proto.center) > 0]
+                    if away:
+                        m = [float(v) for v in g.mean]
+                        rows = (tuple(map(float, self.X[r])) for r in away)
+                        x = min(rows, key=lambda x: (squared(x, m), x))
+                        claims.append((-g.weight, g.cls, proto.id, i, list(x)))
+                    elif place not in changed:
+                        cls = g.cls
             children.append((i, cls, proto.center))
+            if cls != proto.cls:
+                changed.add(place)
         self.add(children, claims)
         self.advance("freeze", children)
+
+    def unfinished(self):
+        result = set(self.mixed())
+        for i, groups in enumerate(self.cells()):
+            heaviest = self.heaviest(groups)
+            if self.is_large(heaviest) and heaviest.cls != self.protos[i].cls:
+                result.add(i)
+        return result
 
     def fill_round(self):
         loose = []
@@ -255,19 +272,19 @@ class Naive:
                 loose.append((-float(squares), i, g.cls, g))
         loose.sort(key=lambda entry: entry[:3])
         claims = []
-        for _, i, _, g in loose[: int(self.room())]:
+        for _, i, _, g in loose:
             c = self.protos[i].center
             away = [r for r in g.rows if squared(self.X[r], c) > 0]
-            if away:
-                x = min(
-                    (tuple(map(float, self.X[r])) for r in away), key=lambda x: (-squared(x, c), x)
-                )
+            if away and len(claims) < self.room():
+                rows = (tuple(map(float, self.X[r])) for r in away)
+                x = min(rows, key=lambda x: (-squared(x, c), x))
                 claims.append((-g.weight, g.cls, self.protos[i].id, i, list(x)))
         if not claims:
             return False
         children = [(i, p.cls, p.center) for i, p in enumerate(self.protos)]
         self.add(children, claims)
         self.advance("fill", children)
+        self.converged = False
         return True
 
     def add(self, children, claims):
@@ -285,29 +302,15 @@ class Naive:
                 rows = [r for g in groups for r in g.rows]
                 center = self.cast([float(v) for v in mean(self.X, self.w, rows)])
                 proto = self.protos[i]
-                children.append(
-                    (i, self.heaviest(groups).cls, proto.center if proto.id in pinned else center)
-                )
-            at_rest = all(
-                list(c) == list(p.center)
-                for (_, _, c), p in zip(children, self.protos, strict=True)
-            )
-            if at_rest and all(
-                cls == p.cls for (_, cls, _), p in zip(children, self.protos, strict=True)
-            ):
-                self.converged = True
+                children.append((i, proto.cls, proto.center if proto.id in pinned else center))
+            if all(list(c) == list(self.protos[i].center) for i, _, c in children):
+                self.converged = not self.unfinished()
                 return
-            before = (
-                self.protos,
-                self.labels,
-                list(self.tree),
-                self.round,
-                self.inertia(),
-                list(self.phases),
-            )
+            before = (self.protos, self.labels, list(self.tree), self.round, list(self.phases))
+            inertia = self.inertia()
             self.advance("settle", children)
-            lower = self.inertia() < before[4] * (1 - 1e-12) or self.moved == 0
-            if at_rest or (not self.mixed() and lower):
+            lower = self.inertia() < inertia * (1 - 1e-12) or self.moved == 0
+            if not self.mixed() and lower:
                 continue
             culprits = set()
             if self.mixed():
@@ -316,7 +319,7 @@ class Naive:
                         culprits |= {self.protos[self.labels[r]].id, self.previous[r]}
                 culprits &= {p.id for p in self.protos}
             culprits -= pinned
-            self.protos, self.labels, self.tree, self.round, _, self.phases = before
+            self.protos, self.labels, self.tree, self.round, self.phases = before
             pinned |= culprits or {p.id for p in self.protos}
 
     def advance(self, phase, children):

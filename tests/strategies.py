@@ -32,7 +32,7 @@ def labelled(draw, values=None, max_rows=24, max_features=3, max_classes=4):
 def weighted(draw, **options):
     """The same with whole weights, zeros among them."""
     X, y = draw(labelled(**options))
-    w = draw(hnp.arrays(np.float64, len(y), elements=st.integers(0, 3).map(float)))
+    w = draw(hnp.arrays(np.float64, len(y), elements=st.integers(0, 7).map(float)))
     if not w.any():
         w[draw(st.integers(0, len(y) - 1))] = 1.0
     return X, y, w

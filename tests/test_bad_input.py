@@ -175,7 +175,7 @@ FIT = {
         lambda: (X, Y),
         {"class_weight": {7: 1}},
         ValueError,
-        r"names 7.*\[0, 1, 2\]",
+        r"names 7, which is not in y, and does not name 0",
     ),
     "class weight negative": (
         lambda: (X, Y),

@@ -89,7 +89,7 @@ def test_own_distances_agree_for_dense_and_sparse(X, dtype):
 )
 def test_sums_do_not_depend_on_the_order(values, seed):
     n = len(values)
-    units = grid_units(np.array([np.abs(values).max()]), n, slice_count(n, 53))
+    units = grid_units(np.array([np.abs(values).max()]), n, slice_count(n, 89))
     slices = cut(values[:, None], units)
     shuffled = slices[:, np.random.default_rng(seed).permutation(n)]
     assert (slices.sum(axis=1) == shuffled.cumsum(axis=1)[:, -1]).all()
@@ -106,7 +106,7 @@ def test_product_loses_nothing(a, b):
 
 @given(value=strategies.fine, count=st.integers(1, 1000))
 def test_mean_of_equal_values_is_the_value(value, count):
-    units = grid_units(np.array([abs(value)]), count, slice_count(count, 53))
+    units = grid_units(np.array([abs(value)]), count, slice_count(count, 89))
     sums = cut(np.full((count, 1), value), units).sum(axis=1)
     weight = (np.array([float(count)]), np.zeros(1))
     assert ratio(total(sums), weight)[0] == value
@@ -119,7 +119,7 @@ def test_mean_of_equal_values_is_the_value(value, count):
 def test_weighted_means_are_those_of_fractions(values, weights):
     w = np.array(weights[: len(values)], dtype=np.float64)
     n, heaviest = len(values), w.max()
-    n_slices = slice_count(n, 53, 4)
+    n_slices = slice_count(n, 93)
     units = grid_units(np.array([np.abs(values).max() * heaviest]), n, n_slices)
     sums = group_sums(values[:, None], w, np.arange(n), np.array([0]), units)
     mean = ratio(total(sums[:, 0]), (np.array([w.sum()]), np.zeros(1)))[0]
@@ -134,7 +134,7 @@ def test_group_sums_agree_for_dense_and_sparse(X, weighted, dtype):
     X = X.astype(dtype)
     n = len(X)
     weights = 1.0 + np.arange(n) % 3 if weighted else None
-    units = grid_units(3 * np.abs(X).max(axis=0).astype(float), n, slice_count(n, 53, 2))
+    units = grid_units(3 * np.abs(X).max(axis=0).astype(float), n, slice_count(n, 91))
     order, starts = np.argsort(np.arange(n) % 3, kind="stable"), np.arange(min(n, 3))
     starts = np.searchsorted(np.sort(np.arange(n) % 3), starts)
     dense = group_sums(X, weights, order, starts, units)

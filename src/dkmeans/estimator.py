@@ -206,6 +206,11 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator. If anything goes wrong it stays as it was.
         """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once, which partial_fit does not see: "
+                "pass a dict, or weights as sample_weight."
+            )
         fitted = hasattr(self, "cluster_centers_")
         return self._fit(X, y, sample_weight, "on" if fitted else "afresh", classes)
 
@@ -380,7 +385,7 @@ class DiscriminativeKMeans(
                 records.append(state.record(source.weight_unit))
         source.rows.label_all(state.prototypes)
         self._publish(self._results(training, source, run, state, records))
-        self._advise()
+        self._advise(finished=run.converged or state.round < self.max_iter)
         return self
 
     def _prepare(
@@ -405,7 +410,7 @@ class DiscriminativeKMeans(
         least = None
         if self.min_cluster_size is not None:
             # The tolerance lets ten weights of 0.1 make a size of 1.
-            size = self.min_cluster_size / source.weight_unit * (1 - 1e-12)
+            size = self.min_cluster_size / source.weight_unit * (1 - 1e-10)
             least = size * training.factors
         rules = Rules(
             self.repulsion,
@@ -430,11 +435,12 @@ class DiscriminativeKMeans(
         memory = run.remembers(state)
         tree = run.tree.to_tree(training.classes)
         if state.memory is None:
-            sizes = np.bincount(labels, training.sample_weight, len(prototypes)).astype(np.float64)
+            owner, weights = labels, training.sample_weight
         else:
+            owner = memory.cells(prototypes)
             factors = training.factors[memory.classes]
             weights = memory.weights[0] * source.weight_unit / factors
-            sizes = np.bincount(memory.cells(prototypes), weights, len(prototypes))
+        sizes = np.bincount(owner, weights, len(prototypes)).astype(np.float64)
         before = self._prototypes(self.classes_) if run.start is not None else None
         return {
             "cluster_centers_": prototypes.centers,
@@ -485,11 +491,10 @@ class DiscriminativeKMeans(
 
     def _publish(self, fitted: dict[str, Any]) -> None:
         """Replace all fitted attributes at once."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        self.__dict__.update(fitted)
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.__dict__ = kept | fitted
 
-    def _advise(self) -> None:
+    def _advise(self, finished: bool) -> None:
         """Warn about results that people may not want."""
         n_rows = len(self.labels_)
         many = max(_MANY, 2 * len(self.classes_), _LARGE_SHARE * n_rows)
@@ -502,7 +507,7 @@ class DiscriminativeKMeans(
                 stacklevel=3,
             )
         spent = self.max_clusters is not None and self.n_clusters_ >= self.max_clusters
-        if not self.converged_ and not spent:
+        if not finished and not spent:
             warnings.warn(
                 f"No convergence in max_iter={self.max_iter} rounds: raise max_iter, or set "
                 "max_clusters to stop at a budget.",

@@ -11,7 +11,9 @@ from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.validate import WIDEST, Training
 
-_BITS = 40  # weights are kept to this many significant bits, relative to the lightest
+_BITS = 40  # weights that are whole to this many significant bits count as whole
+_DIVISORS = 64  # how far the search for a common step goes
+_DISTINCT = 100_000  # weights that it looks at
 
 
 @dataclass(frozen=True)
@@ -57,24 +59,47 @@ def from_arrays(
 
 
 def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:
-    """Express weights as multiples of a unit: of the lightest, unless one is given.
+    """Express weights as multiples of a unit: the one given, or one that makes them whole numbers.
 
-    Multiplying all weights by a constant then changes nothing, not even where weights tie:
-    rounding to 40 bits takes away what the multiplication's own rounding added.
+    Whole weights then are the rows so many times, to the last bit, and multiplying all weights by
+    a constant changes nothing, as rounding takes away what the multiplication's own added. Where
+    no unit makes all weights whole, a power of two near the lightest does no harm.
     """
-    weights = training.sample_weight
-    if training.class_weight is not None:
-        ones = np.ones(len(training.y)) if weights is None else weights
-        weights = ones * training.class_weight[training.y]
+    weights, factor = _products(training)
     if weights is None:
         if unit is None or unit == 1.0:
             return None, 1.0
-        weights = np.ones(len(training.y))
+        weights, factor = np.ones(len(training.y)), 1.0
     positive = weights[weights > 0]
     lightest = max(float(positive.min()), float(positive.max()) / WIDEST)
-    if unit is None:
-        unit = lightest
-    mantissa, exponent = np.frexp(np.maximum(weights, lightest) / unit)
-    rounded = np.ldexp(np.rint(np.ldexp(mantissa, _BITS)), exponent - _BITS)
-    weights = np.where(weights > 0, rounded, 0.0)
-    return (None if (weights == 1).all() else weights), unit
+    weights = np.where(weights > 0, np.maximum(weights, lightest), 0.0)
+    step = _common_step(weights, lightest) if unit is None else unit / factor
+    weights = weights / step
+    whole = np.rint(weights)
+    if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all():
+        weights = whole
+    return (None if (weights == 1).all() else weights), step * factor
+
+
+def _products(training: Training) -> tuple[Floats | None, float]:
+    """Multiply sample and class weights, both with their largest taken out as a factor."""
+    weights, factor = training.sample_weight, 1.0
+    if weights is not None:
+        factor = float(weights.max())
+        weights = weights / factor
+    if training.class_weight is not None:
+        largest = float(training.class_weight.max())
+        by_row = (training.class_weight / largest)[training.y]
+        weights = by_row if weights is None else weights * by_row
+        factor *= largest
+    return weights, factor
+
+
+def _common_step(weights: Floats, lightest: float) -> float:
+    """Find a step of which all weights are whole multiples, or else a power of two."""
+    distinct = np.unique(weights)[:_DISTINCT] / lightest
+    for divisor in range(1, _DIVISORS + 1):
+        multiples = distinct * divisor
+        if (np.abs(multiples - np.rint(multiples)) <= multiples * 2.0**-_BITS).all():
+            return lightest / divisor
+    return float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))

@@ -122,7 +122,8 @@ def check_training(
     largest = _check_values(X, names.get("feature_names_in_"))
     if not afresh:
         largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    _check_squares(largest * (1 + reach), X, largest, X.shape[0])
+    _check_squares(largest, X, largest, X.shape[0])
+    _check_squares(largest * (1 + reach), X, largest, X.shape[0], repulsion=estimator.repulsion)
     class_weight = _class_weights(estimator.class_weight, classes, codes, weights)
     training = Training(X, codes.astype(np.intp), classes, weights, class_weight, names)
     budget = estimator.max_clusters
@@ -172,10 +173,9 @@ def check_rows(estimator: Any, X: Any) -> Matrix:
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
     centers = estimator.cluster_centers_
-    X = X.astype(centers.dtype, copy=False)
     largest = _check_values(X, getattr(estimator, "feature_names_in_", None))
-    _check_squares(largest + float(np.abs(centers).max()), X, largest)
-    return X
+    _check_squares(largest + float(np.abs(centers).max()), X, largest, dtype=centers.dtype)
+    return X.astype(centers.dtype, copy=False)
 
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
@@ -189,8 +189,9 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
             ensure_all_finite=False,
             **more,
         )
-    except ValueError as error:
-        if "could not convert" in str(error) or "Unable to convert" in str(error):
+    except (ValueError, TypeError) as error:
+        text = ("could not convert", "Unable to convert", "DType")
+        if any(words in str(error) for words in text):
             raise ValueError(_describe_text(X)) from error
         raise
     table = checked[0] if isinstance(checked, tuple) else checked
@@ -240,15 +241,25 @@ def _check_values(X: Matrix, names: npt.NDArray[Any] | None) -> float:
     return largest
 
 
-def _check_squares(reach: float, X: Matrix, largest: float, n_summed: int = 1) -> None:
+def _check_squares(
+    reach: float,
+    X: Matrix,
+    largest: float,
+    n_summed: int = 1,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    repulsion: Any = None,
+) -> None:
     """Refuse values whose squared distances, or their weighted sum over rows, could overflow."""
+    dtype = np.dtype(X.dtype if dtype is None else dtype)
     room = min(
-        np.sqrt(float(np.finfo(X.dtype).max) / X.shape[1]),
+        np.sqrt(float(np.finfo(dtype).max) / X.shape[1]),
         np.sqrt(float(np.finfo(np.float64).max) / WIDEST / X.shape[1] / n_summed),
     )
     if reach > room / 8:
+        because = "" if repulsion is None else f" with repulsion={repulsion!r}"
         raise ValueError(
-            f"X has values as large as {largest:.3g}, whose squares overflow {X.dtype}: "
+            f"X has values as large as {largest:.3g}, whose squares overflow {dtype}{because}: "
             "scale the features, for instance with sklearn.preprocessing.StandardScaler."
         )
 
@@ -298,13 +309,14 @@ def _class_weights(
             raise InvalidParameterError(
                 f"class_weight[{label!r}]={value!r} is not accepted: weights must be numbers >= 0."
             )
-        at = np.flatnonzero(classes == label)
-        if not len(at):
-            raise ValueError(
-                f"class_weight names {label!r}, which is not in y: its classes are "
-                f"{classes.tolist()}."
-            )
-        result[at] = value
+        result[classes == label] = value
+    unknown = [label for label in class_weight if label not in classes]
+    unweighted = [label for label in classes.tolist() if label not in class_weight]
+    if unknown and unweighted:
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not in y, and does not name "
+            f"{unweighted[0]!r}, which is."
+        )
     # So little weight beside so much cannot be told from none: such classes take no part.
     result[result < _NEGLIGIBLE * result.max()] = 0.0
     if not result[np.unique(y if weights is None else y[weights > 0])].any():

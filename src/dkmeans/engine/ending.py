@@ -5,24 +5,27 @@ out, and assignments may cycle. They are followed only while the impurity keeps 
 
 *Freeze.* No prototype moves any more; some are added. Call a row *owned* if the distance to its
 nearest prototype is zero. Identical rows carry one label (`items`), and rows that are not identical
-are not at distance zero (`kernels.rowhash`). Look at a mixed cell with centre c:
+are not at distance zero (`kernels.rowhash`). A cell is *unfinished* if it is mixed, or if its only
+class is not that of its prototype. Look at an unfinished cell with centre c:
 
-1.  A class other than the prototype's has a row in the cell that is not at c. It gets a prototype
-    on such a row. The row was not owned, as c was its nearest centre; now it is.
-2.  Some class other than the prototype's has all its rows of the cell at c. Then the prototype
-    takes over that class. It sits on an item and its class is the item's, so this happens to a
-    prototype at most once.
+1.  If the prototype has not changed its class since it froze, and the cell is of one class, or
+    some class has all its rows of the cell at c, the prototype takes that class.
+2.  Otherwise every class other than the prototype's that has a row in the cell that is not at c
+    gets a prototype on such a row. The row was not owned, as c was its nearest centre; now it is.
 
-Prototypes stay, so owned rows stay owned. Each frozen round with a mixed cell owns one more row or
-uses up one of the changes of class, of which there are no more than prototypes, so the rounds end;
-and they end only when no cell is mixed.
+Prototypes stay, so owned rows stay owned. Each frozen round with an unfinished cell owns one more
+row or uses up one of the changes of class, of which there are no more than prototypes, so the
+rounds end; and they end only when no cell is unfinished. (A cell whose rows at c are not of the
+prototype's class after its one change cannot be: all rows at c are one item of one label.)
 
 *Settle.* From here pure cells move to their means, and a move stands only if every cell stays pure
 and the inertia falls. Where a move would mix cells, the prototypes that took part in it are pinned,
-and the others try again without them; each failure pins at least one more, and each success
-lowers the inertia, which cannot happen for ever among finitely many partitions. A cell whose rows
-have come to be of another class takes that class. Should this ever turn a tie, and a tie mix a
-cell, freezing and settling begin again. Whatever happens, `max_iter` rounds are the end.
+and the others try again without them. Classes and so ids stay as they are, so each failure pins at
+least one more, and each success lowers the inertia, which cannot happen for ever among finitely
+many partitions. A move may leave a cell with rows of another class only; then freezing and settling
+begin again, three times at most, and the last word is with freezing.
+
+All this within `max_iter` rounds, which are the end in any case.
 
 *Fill.* Under a budget that denied someone a child, the promise is to use all of it. If the run
 ends pure with room left, prototypes are put on rows that none owns yet. They own them, so they
@@ -40,51 +43,70 @@ from dkmeans.kernels.block import Indices
 
 Phase = Generator[State, None, State]
 Rows2D = npt.NDArray[np.floating]
+_ATTEMPTS = 3  # at settling
 _LESS = 1 - 1e-12  # inertia must fall by more than rounding
 
 
-def freeze(run: Run, state: State) -> Phase:
-    """Keep all prototypes where they are, and put new ones on rows until no cell is mixed."""
-    while state.n_mixed and not run.is_over(state):
-        state = run.advance(state, "freeze", _claims(run, state))
+def end(run: Run, state: State) -> Phase:
+    """Freeze and settle until nothing is left to do."""
+    for _ in range(_ATTEMPTS):
+        state = yield from _freeze(run, state)
+        state = yield from _settle(run, state)
+        if run.is_over(state):
+            return state
+    state = yield from _freeze(run, state)
+    run.converged = not state.unfinished.any()
+    return state
+
+
+def _freeze(run: Run, state: State) -> Phase:
+    """Keep all prototypes where they are, and put new ones on rows until no cell is unfinished."""
+    changed: set[bytes] = set()  # places of prototypes that have taken another class
+    while state.unfinished.any() and not run.is_over(state):
+        state = run.advance(state, "freeze", _claims(run, state, changed))
         yield state
     return state
 
 
-def _claims(run: Run, state: State) -> Children:
-    """One prototype on a row of every foreign class of every mixed cell."""
+def _claims(run: Run, state: State, changed: set[bytes]) -> Children:
+    """Prototypes on rows of the foreign classes of unfinished cells, or changes of class."""
     prototypes, cells = state.prototypes, state.cells
     groups = cells.groups
+    may_change = np.array([center.tobytes() not in changed for center in prototypes.centers])
     classes = prototypes.classes.copy()
-    classes[~cells.mixed] = pure_cells(prototypes, cells)[0][~cells.mixed]
+    take = state.unfinished & ~cells.mixed & may_change
+    classes[take] = groups.classes[cells.heaviest[take]]
 
-    foreign = cells.large & cells.in_mixed & (groups.classes != classes[groups.cells])
-    which = np.flatnonzero(foreign)
+    open_cells = state.unfinished & ~take
+    foreign = groups.classes != prototypes.classes[groups.cells]
+    which = np.flatnonzero(cells.large & foreign & open_cells[groups.cells])
     part = groups.take(which)
     rows, found = run.rows.pick(
         part.cells * run.rows.n_classes + part.classes,
         part.means,
         away_from=prototypes.centers[part.cells],
     )
-    classes[part.cells[~found]] = part.classes[~found]
+    lost = ~found & may_change[part.cells]
+    classes[part.cells[lost]] = part.classes[lost]
+    for i in np.flatnonzero(classes != prototypes.classes):
+        changed.add(prototypes.centers[i].tobytes())
     return _added(run, state, classes, which[found], rows[found])
 
 
-def settle(run: Run, state: State) -> Phase:
+def _settle(run: Run, state: State) -> Phase:
     """Move pure cells to their means as long as all stay pure and inertia falls."""
     pinned: set[int] = set()
     while not state.n_mixed and not run.is_over(state):
         before = state.prototypes
-        classes, means = pure_cells(before, state.cells)
+        _, means = pure_cells(before, state.cells)
         free = np.array([i not in pinned for i in before.ids.tolist()])
         centers = np.where(free[:, None], means, before.centers)
-        at_rest = np.array_equal(centers, before.centers)
-        if at_rest and np.array_equal(classes, before.classes):
-            run.converged = True
+        if np.array_equal(centers, before.centers):
+            run.converged = not state.unfinished.any()
             break
-        trial = run.advance(state, "settle", Children(np.arange(len(before)), classes, centers))
-        stands = not trial.n_mixed and (trial.cost < state.cost * _LESS or trial.moved == 0)
-        if stands or at_rest:  # at rest, a cell only takes the class of its rows
+        children = Children(np.arange(len(before)), before.classes, centers)
+        trial = run.advance(state, "settle", children)
+        if not trial.n_mixed and (trial.cost < state.cost * _LESS or trial.moved == 0):
             state = trial
             yield state
             continue
@@ -105,15 +127,16 @@ def fill(run: Run, state: State) -> Phase:
     """Spend what is left of a budget that has denied someone a child."""
     while state.cut_short and run.room(state) > 0 and state.round < run.rules.max_iter:
         groups = state.cells.groups
-        loosest = np.argsort(-groups.square, kind="stable")[: int(run.room(state))]
-        which = np.sort(loosest)
-        own = state.prototypes.centers[groups.cells[which]]
-        codes = groups.cells[which] * run.rows.n_classes + groups.classes[which]
+        own = state.prototypes.centers[groups.cells]
+        codes = groups.cells * run.rows.n_classes + groups.classes
         rows, found = run.rows.pick(codes, own.astype(np.float64), farthest=True, away_from=own)
-        if not found.any():
+        loosest = np.argsort(-groups.square, kind="stable")
+        which = np.sort(loosest[found[loosest]][: int(run.room(state))])
+        if not len(which):
             break
-        classes = state.prototypes.classes
-        state = run.advance(state, "fill", _added(run, state, classes, which[found], rows[found]))
+        children = _added(run, state, state.prototypes.classes, which, rows[which])
+        state = run.advance(state, "fill", children)
+        run.converged = False
         yield state
     return state
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from dkmeans.engine.coincide import halve_coinciding
-from dkmeans.engine.ending import fill, freeze, settle
+from dkmeans.engine.ending import end, fill
 from dkmeans.engine.prune import prune
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import next_children
@@ -22,9 +22,7 @@ def grow(run: Run) -> Iterator[State]:
     state = run.begin()
     yield state
     state = yield from _paper_rounds(run, state)
-    while not run.is_over(state):
-        state = yield from freeze(run, state)
-        state = yield from settle(run, state)
+    state = yield from end(run, state)
     state = yield from fill(run, state)
     if run.rules.prune:
         yield from prune(run, state)

@@ -7,8 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.engine.run import Run, State
+from dkmeans.engine.threads import tiles
 from dkmeans.engine.update import Children
 from dkmeans.kernels.assign import assign, pack
+
+_SCORES = 1 << 17  # distances that are looked at together
 
 
 def prune(run: Run, state: State) -> Iterator[State]:
@@ -34,7 +37,8 @@ def prune(run: Run, state: State) -> Iterator[State]:
             break
         packed = pack(prototypes.centers[others], sparse=sp.issparse(rows.X))
         nearest = np.empty(len(members[p]), dtype=np.intp)
-        assign(rows.X[members[p]], packed, nearest)
+        for part in tiles(len(nearest), max(1, _SCORES // len(others))):
+            assign(rows.X[members[p][part]], packed, nearest[part])
         heirs = others[nearest]
         own = rows.y[members[p]] == prototypes.classes[p]
         if rows.active is not None:

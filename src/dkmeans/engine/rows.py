@@ -16,7 +16,7 @@ from dkmeans.engine.memory import Memory
 from dkmeans.engine.tally import Tally, run_starts
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
-from dkmeans.kernels.block import Floats, Indices, Matrix, column_range, dense_rows
+from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, dense_rows
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import cut, grid_units, slice_count
 from dkmeans.kernels.reference import inner_products, squared_distances
@@ -24,6 +24,7 @@ from dkmeans.kernels.tally import group_sums, group_totals
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
+_MOST_BITS = 160  # that sums keep, beside the range of the weights
 _NOBODY = -1
 
 
@@ -69,7 +70,6 @@ class Rows:
             self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
         self._lock = Lock()
         self._n_slices = 3  # until the grids are set
-        self._low, self._high = self._range()
         self._set_grids(remembered)
 
     # Passes
@@ -78,7 +78,9 @@ class Rows:
         """Tally all rows as one group."""
         return self._tally(np.zeros_like(self.y))
 
-    def assign(self, prototypes: Prototypes, came_from: Indices) -> tuple[Tally, int]:
+    def assign(
+        self, prototypes: Prototypes, came_from: Indices, memory: Memory | None = None
+    ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
 
         Parameters
@@ -86,6 +88,8 @@ class Rows:
         prototypes : Prototypes
         came_from : array of shape (k_before,)
             For each prototype of the last pass its index now, or -1 if it is gone.
+        memory : Memory or None
+            What will be added to the tally.
 
         Returns
         -------
@@ -109,7 +113,7 @@ class Rows:
         self.labels, self.squares, self.previous = labels, squares, previous
         changed = labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
-        self._square_units = self._units(self._square_bound(prototypes.centers))
+        self._square_units = self._units(self._largest_square(prototypes, memory))
         return self.tally(), moved
 
     def tally(self) -> Tally:
@@ -172,6 +176,8 @@ class Rows:
         own = self.group_codes()
         chosen = np.zeros(points.shape, dtype=self.X.dtype)
         best = np.full(len(codes), np.inf)
+        if not len(codes):
+            return chosen, best < np.inf
 
         def task(tile: slice) -> None:
             group, found = _look_up(own[tile], codes)
@@ -233,54 +239,59 @@ class Rows:
         rows = int(np.clip(self._tile_bytes // per_row, 16, 4096))
         for_each(task, tiles(n, rows), self._n_threads)
 
-    def _range(self) -> tuple[Floats, Floats]:
+    def _magnitudes(self) -> tuple[Floats, Floats]:
+        """Largest and smallest magnitude of each column, zeros aside (0 and inf if none)."""
         d = self.X.shape[1]
-        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        largest, smallest = np.zeros(d), np.full(d, np.inf)
 
         def task(tile: slice) -> None:
             X = self.X[tile] if self.active is None else self.X[tile][self.active[tile]]
             if not X.shape[0]:
                 return
-            tile_low, tile_high = column_range(X)
+            tile_largest, tile_smallest = column_magnitudes(X)
             with self._lock:
-                np.minimum(low, tile_low, out=low)
-                np.maximum(high, tile_high, out=high)
+                np.maximum(largest, tile_largest, out=largest)
+                np.minimum(smallest, tile_smallest, out=smallest)
 
         self._for_tiles(task, 1)
-        return low, high
+        return largest, smallest
 
     def _set_grids(self, remembered: Memory | None) -> None:
-        self._heaviest, spread = 1.0, 0
+        """Choose units so that sums are exact, or at least far more precise than a float64."""
+        largest, smallest = self._magnitudes()
+        there = largest > 0
+        bits = np.finfo(self.X.dtype).nmant + 2
+        exponents = np.frexp(largest[there])[1] - np.frexp(smallest[there])[1]
+        bits += int(np.max(exponents, initial=0))
+        heaviest, spread = 1.0, 0
         if self.weights is not None:
             positive = self.weights[self.weights > 0]
-            self._heaviest = float(positive.max())
-            spread = int(np.ceil(np.log2(self._heaviest / float(positive.min()))))
-        precision = np.finfo(self.X.dtype).nmant + 1
-        bounds = np.maximum(np.abs(self._low), np.abs(self._high)) * self._heaviest
-        self._n_terms = self.X.shape[0]
+            heaviest = float(positive.max())
+            spread = int(np.ceil(np.log2(heaviest / float(positive.min()))))
+            bits += 53 + spread
+        bounds, heaviest_term, self._n_terms = largest * heaviest, heaviest, self.X.shape[0]
         if remembered is not None and len(remembered):
-            # Each entry of the memory is one more term, and a heavy one.
+            # Each entry of the memory is one more term, and a heavy one of many digits.
             self._n_terms += len(remembered)
             bounds = np.maximum(bounds, np.abs(remembered.sums[0]).max(axis=0))
-            weight = remembered.weights[0]
-            spread += max(0, int(np.ceil(np.log2(weight.max() / self._heaviest))))
-            self._heaviest = max(self._heaviest, float(weight.max()))
-            means = remembered.sums[0] / weight[:, None]
-            self._low = np.minimum(self._low, means.min(axis=0))
-            self._high = np.maximum(self._high, means.max(axis=0))
-        self._n_slices = slice_count(self._n_terms, precision, spread)
+            heaviest_term = max(heaviest, float(remembered.weights[0].max()))
+            spread += int(np.ceil(np.log2(heaviest_term / heaviest)))
+            bits = _MOST_BITS
+        self._n_slices = slice_count(self._n_terms, min(bits, _MOST_BITS) + spread)
         self._feature_units = self._units(bounds)
-        self._weight_units = self._units(self._heaviest)
+        self._weight_units = self._units(heaviest_term)
         self._square_units = self._units(0.0)
 
     def _units(self, bounds: Floats | float) -> Floats:
         return grid_units(np.atleast_1d(bounds), self._n_terms, self._n_slices)
 
-    def _square_bound(self, centers: npt.NDArray[np.floating]) -> float:
-        """Bound the weighted squared distance between a row and a centre."""
-        low = np.minimum(self._low, centers.min(axis=0))
-        high = np.maximum(self._high, centers.max(axis=0))
-        return float(np.square(high - low).sum()) * self._heaviest * (1 + 1e-6)
+    def _largest_square(self, prototypes: Prototypes, memory: Memory | None) -> float:
+        """Bound the weighted squared distances that will be summed."""
+        squares = self.squares if self.weights is None else self.squares * self.weights
+        largest = float(squares.max()) if self.active is None else float(squares[self.active].max())
+        if memory is not None and len(memory):
+            largest = max(largest, float(memory.squares(prototypes).max()))
+        return largest * (1 + 1e-6)
 
     def _tally(self, codes: Indices, named: Indices | None = None) -> Tally:
         keys = _present(codes)

@@ -12,6 +12,7 @@ from dkmeans.engine.rows import Rows
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
+from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import NONE, TreeLog
@@ -44,6 +45,14 @@ class State:
     def n_mixed(self) -> int:
         """Number of mixed cells."""
         return int(self.cells.mixed.sum())
+
+    @property
+    def unfinished(self) -> Bools:
+        """Whether each cell is mixed, or of another class than its prototype."""
+        cells = self.cells
+        heaviest = cells.groups.classes[cells.heaviest]
+        other = cells.large[cells.heaviest] & (heaviest != self.prototypes.classes)
+        return cells.mixed | (other & ~cells.still)
 
     @property
     def cost(self) -> float:
@@ -87,8 +96,8 @@ class Run:
         nowhere = np.full(1, NONE)
         if self.start is not None:
             prototypes = self.start.prototypes
-            groups, moved = self.rows.assign(prototypes, nowhere)
             memory = self.start.memory if self.start.only_new else None
+            groups, moved = self.rows.assign(prototypes, nowhere, memory)
             if memory is not None:
                 groups = self._respect(memory, prototypes, groups)
             return self._state(0, "start", prototypes, groups, moved, False, memory)
@@ -108,7 +117,9 @@ class Run:
         memory = None
         if state.memory is not None:
             memory = _hand_down(state.memory, state.prototypes, children, ids, prototypes)
-        groups, moved = self.rows.assign(prototypes, _index_now(state.prototypes, prototypes))
+        groups, moved = self.rows.assign(
+            prototypes, _index_now(state.prototypes, prototypes), memory
+        )
         cut_short = state.cut_short or children.cut_short
         return self._state(number, phase, prototypes, groups, moved, cut_short, memory)
 
@@ -149,12 +160,16 @@ class Run:
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state it started from."""
         self.tree.rewind(state.round)
-        self.rows.assign(state.prototypes, _index_now(trial.prototypes, state.prototypes))
+        index = _index_now(trial.prototypes, state.prototypes)
+        self.rows.assign(state.prototypes, index, state.memory)
 
     def is_over(self, state: State) -> bool:
         """Tell whether the run ends here: converged, budget spent, or out of rounds."""
-        spent = self.room(state) <= 0
-        return self.converged or spent or state.round >= self.rules.max_iter
+        return self.converged or self.is_spent(state) or state.round >= self.rules.max_iter
+
+    def is_spent(self, state: State) -> bool:
+        """Tell whether the budget is used up."""
+        return self.room(state) <= 0
 
     def room(self, state: State) -> int | float:
         """Tell how many more prototypes the budget allows."""
@@ -219,10 +234,8 @@ class Run:
         at = _index_now(prototypes, before)
         in_place = (at >= 0) & (prototypes.centers == before.centers[at]).all(axis=1)
         if memory is None:
-            now = Memory.of(prototypes, groups)
-            cells = see_cells(groups, self.rules)
-            same = self.start.memory.unchanged(now, prototypes)
-            return see_cells(groups, self.rules, still=in_place & same & ~cells.mixed)
+            same = self.start.memory.unchanged(Memory.of(prototypes, groups), prototypes)
+            return see_cells(groups, self.rules, still=in_place & same)
         return self._cells_with_memory(prototypes, groups, memory, in_place)
 
     def _cells_with_memory(
@@ -254,7 +267,7 @@ class Run:
 def _whole_square(groups: Tally) -> float:
     if not len(groups):
         return 0.0
-    return float(groups.merged(np.zeros(1, dtype=np.intp)).square[0])
+    return float(total(groups.squares.sum(axis=1))[0])  # slices: exact in any order
 
 
 def _hand_down(

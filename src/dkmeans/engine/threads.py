@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from functools import cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -17,22 +16,37 @@ def default_threads() -> int:
     return max(1, min(cores or 1, int(wanted) if wanted.isdigit() and int(wanted) else cores or 1))
 
 
-@cache
-def _controller(pid: int) -> ThreadpoolController:
-    return ThreadpoolController()
+class _CalmBlas:
+    """Holds BLAS to one thread while anyone needs it; threads may come and go in any order."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._controller: ThreadpoolController | None = None
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._controller = self._controller or ThreadpoolController()
+                self._limiter = self._controller.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limiter.restore_original_limits()
+
+
+_calm_blas = _CalmBlas()
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:
     """Call a task on every tile; tasks must not depend on each other's order."""
     tiles = list(tiles)
     n_threads = min(n_threads, len(tiles))
-    # One tile is small work, which BLAS does on one thread anyway: not worth asking.
-    calm = (
-        _controller(os.getpid()).limit(limits=1, user_api="blas")
-        if len(tiles) > 1
-        else nullcontext()
-    )
-    with calm:
+    with _calm_blas:
         if n_threads <= 1:
             for tile in tiles:
                 task(tile)

@@ -45,11 +45,12 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     parents, classes = groups.cells[wanted], groups.classes[wanted]
     split = repelled(cells, wanted, rules)
 
-    # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it.
+    # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it,
+    # and its place if nothing has changed in it.
     unsplit = np.bincount(parents, minlength=len(prototypes))[parents] == 1
-    usurped = unsplit & (classes != prototypes.classes[parents])
-    split[usurped] = prototypes.centers[parents[usurped]]
-    classes[usurped] = prototypes.classes[parents[usurped]]
+    stays = unsplit & (cells.still[parents] | (classes != prototypes.classes[parents]))
+    split[stays] = prototypes.centers[parents[stays]]
+    classes[stays] = prototypes.classes[parents[stays]]
     return Children(
         parents=np.concatenate([pure, parents]),
         classes=np.concatenate([pure_classes[pure], classes]),

@@ -8,11 +8,13 @@ Write a = x - s and b = c - s for a shift s, which keeps data far from the origi
 |x - c|^2 / 2 is, but for a term that all centres share, h = |b|^2 / 2 - a.b. With unit roundoff u
 and d features, rounding a, b, the product and the sum costs at most
 
-    (d + 4) u |a||b| + 4 u |b|^2  <=  u (d/2 + 6) (|a|^2 + |b|^2),
+    (d + 4) u |a||b| + 4 u |b|^2 + (d/2) 2^-53 |b|^2,
 
-and the reference's own rounding (to float64 along the sum, to the type of X at its end) lets two
-distances compare the wrong way round only if they differ by less than a further
-(3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each. `_relative_error` adds the two up with a margin.
+the last for |b|^2 in float64; with |a||b| <= (|a|^2 + |b|^2) / 2 this is at most
+(u (d/2 + 6) + 2^-53 d/2) (|a|^2 + |b|^2). The reference's own rounding (to float64 along the sum,
+to the type of X at its end) lets two distances compare the wrong way round only if they differ by
+less than a further (3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each, and a few units of the smallest
+subnormal number. `_relative_error` adds these up with a margin.
 """
 
 from dataclasses import dataclass
@@ -37,6 +39,7 @@ class PackedCenters:
     directions: npt.NDArray[np.floating]  # scaled b, transposed to (d, k)
     offsets: npt.NDArray[np.floating]  # |b|^2 / 2 less the bound's share
     slack: Floats  # twice the bound's share
+    reach: float  # largest |b|
     relative_error: float
 
 
@@ -46,7 +49,8 @@ def pack(centers: npt.NDArray[np.floating], *, sparse: bool) -> PackedCenters:
     shift = None if sparse else centers.mean(axis=0, dtype=np.float64).astype(dtype)
     b = centers if shift is None else centers - shift
     largest = float(np.abs(b).max())
-    scale = float(np.ldexp(1.0, -np.frexp(largest)[1])) if largest > 0 else 1.0
+    exponent = int(np.frexp(largest)[1]) if largest > 0 else 0
+    scale = float(np.ldexp(1.0, min(-exponent, np.finfo(dtype).maxexp - 1)))
     b = b * dtype.type(scale)
     squares = np.einsum("ij,ij->i", b, b, dtype=np.float64)
     kappa = _relative_error(centers.shape[1], dtype)
@@ -57,6 +61,7 @@ def pack(centers: npt.NDArray[np.floating], *, sparse: bool) -> PackedCenters:
         directions=np.ascontiguousarray(b.T),
         offsets=((0.5 - kappa) * squares).astype(dtype),
         slack=2 * kappa * squares,
+        reach=float(np.sqrt(squares.max())),
         relative_error=kappa,
     )
 
@@ -65,7 +70,7 @@ def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
     u = float(np.finfo(dtype).eps) / 2
     if n_features * u > 0.05:  # the bound below needs d * u well under 1
         return np.inf
-    return 1.2 * (u * (n_features / 2 + 12) + (n_features + 6) * 2.0**-53)
+    return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
 def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
@@ -88,8 +93,11 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
         np.argmin(scores, axis=1, out=labels)
         best = scores[np.arange(len(labels)), labels]
         kappa = packed.relative_error
-        floor = X.shape[1] * float(np.finfo(packed.centers.dtype).tiny)
+        limits = np.finfo(packed.centers.dtype)
+        grain = packed.scale * float(limits.smallest_subnormal)  # of the reference, scaled
+        floor = X.shape[1] * float(limits.tiny) + 4 * grain * (packed.reach + grain)
         limit = best + packed.slack[labels] + 2 * kappa * squares + floor
+        limit += 4 * grain * np.sqrt(squares)
         # Written so that NaN, from rows very far away, counts as near: the reference decides.
         near = ~(scores > limit[:, None])
     undecided = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)

@@ -18,10 +18,14 @@ def dense_rows(X: Matrix, rows: Indices | slice) -> npt.NDArray[np.floating]:
     return taken.toarray() if sp.issparse(taken) else taken
 
 
-def column_range(X: Matrix) -> tuple[Floats, Floats]:
-    """Smallest and largest value of each column of a block, as float64."""
+def column_magnitudes(X: Matrix) -> tuple[Floats, Floats]:
+    """Largest and smallest magnitude of each column of a block, zeros aside, as float64."""
     if sp.issparse(X):
-        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
-    return low.astype(np.float64), high.astype(np.float64)
+        values = np.abs(X.data.astype(np.float64))
+        largest, smallest = np.zeros(X.shape[1]), np.full(X.shape[1], np.inf)
+        np.maximum.at(largest, X.indices, values)
+        np.minimum.at(smallest, X.indices, np.where(values > 0, values, np.inf))
+        return largest, smallest
+    values = np.abs(X)
+    largest = values.max(axis=0).astype(np.float64)
+    return largest, np.min(values, axis=0, initial=np.inf, where=values > 0).astype(np.float64)

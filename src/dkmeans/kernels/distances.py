@@ -28,7 +28,7 @@ class OwnDistances:
         if sparse:
             squares = np.square(centers, dtype=np.float64)
             d = centers.shape[1]
-            units = grid_units(np.array([squares.max()]), d, slice_count(d, 53))
+            units = grid_units(np.array([squares.max()]), d, slice_count(d, 106))
             self._slices = cut(squares, units)
             self._totals = self._slices.sum(axis=2)
 

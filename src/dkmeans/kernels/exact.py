@@ -7,7 +7,7 @@ that the slices of all rows can be added without a single rounding; the sum of e
 therefore exact, whatever the order, and may be taken by any routine, in any number of parts.
 
 For n rows a slice holds W = 51 - ceil(log2(n + 1)) bits, so that n slices stay below 2**52 units.
-Values are kept to at least their precision plus 36 bits below the largest value of the column.
+With enough slices for the range of a column's values nothing is lost at all.
 """
 
 import math
@@ -21,9 +21,9 @@ _SPLITTER = 2.0**27 + 1.0  # Dekker's constant: cuts a 53-bit number into two ha
 _SMALLEST = -1074  # exponent of the smallest positive double
 
 
-def slice_count(n_rows: int, precision: int, weight_range: int = 0) -> int:
-    """Tell how many slices keep `precision` + 36 bits for weights that span `weight_range` bits."""
-    return math.ceil((precision + 36 + weight_range) / _slice_bits(n_rows))
+def slice_count(n_rows: int, bits: int) -> int:
+    """Tell how many slices hold this many bits below the largest value."""
+    return math.ceil(bits / _slice_bits(n_rows))
 
 
 def _slice_bits(n_rows: int) -> int:

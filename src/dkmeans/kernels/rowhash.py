@@ -32,6 +32,8 @@ def flush(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 def _scramble(values: npt.NDArray[np.floating], keys: Hashes) -> Hashes:
     bits = flush(values).view(np.dtype(f"u{values.dtype.itemsize}"))
+    bits = bits.astype(np.uint64)
+    bits ^= bits >> np.uint64(32)  # numbers such as 2.0 have high bits only
     mixed = bits * keys
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)

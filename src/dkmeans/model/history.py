@@ -14,7 +14,7 @@ class History(Table):
         Number of the round, from 1.
     phase : str
         "grow" for the paper's rounds; "freeze", "fill" and "settle" belong to the guaranteed
-        ending (see the guide).
+        ending (see the guide), "prune" to pruning.
     clusters : int
         Prototypes that own at least one row.
     mixed : int

@@ -1,0 +1,126 @@
+"""Inputs that once went wrong."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_info
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.kernels.rowhash import hash_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+
+
+def column(*values):
+    return np.array(values, dtype=float)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "params"),
+    [
+        (
+            column(-1, 1, -4, 2, -5, 2, -4, -1, -1, 5, 6, 1),
+            [3, 4, 1, 2, 2, 0, 3, 1, 3, 2, 2, 4],
+            {"repulsion": 10.0},
+        ),
+        (column(5, -6, 2, 4, 4), [2, 1, 2, 0, 1], {"repulsion": 3.0, "min_cluster_size": 2}),
+        (column(-5, 0, -1, -3, 2, 6, 1, -1), [0, 3, 3, 3, 1, 2, 3, 0], {"min_cluster_size": 2}),
+        (
+            column(-1, -2, 4, -3, 5, -1, -5, 1, -4, 0, -2, 4, 0, 2, -2, 5, 5, -2, 4, 3, -2),
+            [5, 3, 1, 3, 0, 1, 1, 5, 3, 0, 1, 3, 1, 4, 4, 3, 4, 3, 5, 2, 1],
+            {"repulsion": 3.0},
+        ),
+    ],
+)
+def test_a_pure_cell_of_another_class_does_not_keep_a_fit_from_ending(X, y, params):
+    assert DiscriminativeKMeans(**params).fit(X, y).converged_
+
+
+def test_weights_without_a_power_of_two_equal_repeated_rows():
+    X = column(3, 0, 3, -1, -3, -1, 1, -1, 3, -2, 1)
+    y, w = np.array([0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0]), np.array([6, 7, 3, 3, 4, 7, 6, 4, 7, 6, 5])
+    again = np.repeat(np.arange(11), w)
+    weighted = DiscriminativeKMeans().fit(X, y, w)
+    repeated = DiscriminativeKMeans().fit(X[again], y[again])
+    assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
+
+
+def test_a_group_of_exactly_the_least_size_earns_a_cluster():
+    for first in np.arange(1, 60) / 100:
+        model = DiscriminativeKMeans(min_cluster_size=0.7)
+        model.fit(column(0, 10, 20), [0, 1, 2], [first, 0.7, 0.7])
+        assert model.n_clusters_ == 2
+
+
+def test_one_huge_value_does_not_spoil_means_or_inertia():
+    model = DiscriminativeKMeans().fit(column(1e30, 1, 2, 3, -5, -6), [0, 1, 1, 1, 0, 0])
+    assert sorted(model.cluster_centers_.ravel()) == [-5.5, 2.0, 1e30]
+    assert model.inertia_ == 2.5
+
+
+def test_a_budget_is_spent_beside_one_huge_value():
+    rng = np.random.default_rng(58)
+    X, y = rng.normal(size=(30, 2)), rng.integers(0, 3, 30)
+    X[0, 0] = 1e30
+    unlimited = DiscriminativeKMeans().fit(X, y).n_clusters_
+    for budget in range(3, unlimited + 1):
+        assert DiscriminativeKMeans(budget).fit(X, y).n_clusters_ == budget
+
+
+def test_hashes_spread_for_values_with_high_bits_only():
+    X = 2.0 * np.random.default_rng(0).integers(0, 2, (5000, 40))
+    assert len(np.unique(hash_rows(X))) == len(np.unique(X, axis=0))
+
+
+def test_pruning_below_a_budget_is_not_a_failure_to_converge():
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DiscriminativeKMeans(40, prune=True).fit(rng.normal(size=(500, 2)), rng.integers(0, 3, 500))
+
+
+def test_predicting_in_several_threads_leaves_blas_as_it_was():
+    def blas():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20_000, 8)), rng.integers(0, 3, 20_000)
+    model = DiscriminativeKMeans(30).fit(X, y)
+    before = blas()
+    threads = [
+        threading.Thread(target=lambda: [model.predict(X) for _ in range(5)]) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert blas() == before
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "weight"),
+    [({0: 1e5, 1: 1}, 1e300), ({0: 1, 1: 2}, 1e308), ({0: 1e-10, 1: 1e-10}, 5e-320)],
+)
+def test_weights_near_the_ends_of_the_range(class_weight, weight):
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    model = DiscriminativeKMeans(class_weight=class_weight).fit(X, y, np.full(8, weight))
+    assert model.score(X, y) == 1.0
+
+
+def test_subnormal_sparse_rows_get_the_labels_of_transform():
+    tiny = np.float32(2.0**-149)
+    X = np.array([[2.0**-100 / tiny] * 2, [1, 4], [5, 1], [2, 0]], dtype=np.float32) * tiny
+    model = DiscriminativeKMeans().fit(sp.csr_array(X), [0, 1, 2, 3])
+    rows = np.indices((8, 8)).reshape(2, -1).T.astype(np.float32) * tiny
+    for form in (rows, sp.csr_array(rows)):
+        assert (model.predict_cluster(form) == model.transform(form).argmin(axis=1)).all()
+
+
+def test_filling_up_a_budget_is_not_convergence():
+    model = DiscriminativeKMeans(5, repulsion=3.0)
+    model.fit(column(4, 1, -2, -2, 1, -3, -4), [2, 2, 1, 0, 1, 0, 2])
+    if model.history_.phase[-1] == "fill":
+        assert not model.converged_
