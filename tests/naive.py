@@ -38,13 +38,10 @@ def nearest(X, centers, dtype):
     return labels
 
 
-def mean(X, w, rows):
-    """Weighted mean of rows as exact fractions."""
-    weight = sum(Fraction(w[i]) for i in rows)
-    return [
-        sum(Fraction(w[i]) * Fraction(float(X[i][j])) for i in rows) / weight
-        for j in range(len(X[0]))
-    ]
+def mean_of(groups):
+    """Weighted mean of groups as exact fractions."""
+    weight = sum(g.weight for g in groups)
+    return [sum(column) / weight for column in zip(*(g.sums for g in groups), strict=True)]
 
 
 def majority_labels(X, y, w):
@@ -71,16 +68,22 @@ class Proto:
     center: list
     cls: int
     id: int
+    parent: int = -1  # the prototype it was in the round before
 
 
 @dataclass
 class Group:
-    """Rows of one class in one cell (or half of them)."""
+    """Rows of one class in one cell (or half of them), and earlier rows that are remembered."""
 
     cls: int
     rows: list
     weight: Fraction
-    mean: list
+    sums: list
+    old: bool = False
+
+    @property
+    def mean(self):
+        return mean_of([self])
 
 
 @dataclass
@@ -106,8 +109,9 @@ class Naive:
 
     # The state: self.protos, and self.labels, which are indices into it.
 
-    def fit(self):
-        center = self.cast([float(v) for v in mean(self.X, self.w, self.active)])
+    def begin(self):
+        everything = self.group(0, self.active)
+        center = self.cast([float(v) for v in everything.mean])
         weights = {}
         for i in self.active:
             weights[self.y[i]] = weights.get(self.y[i], 0) + Fraction(self.w[i])
@@ -115,6 +119,9 @@ class Naive:
         self.tree.append((-1, cls, 0))
         self.protos = [Proto(center, cls, 0)]
         self.labels = nearest(self.X, [center], self.dtype)
+
+    def fit(self):
+        self.begin()
         self.round, self.converged, self.cut_short, self.phases = 0, False, False, []
 
         least, stale = math.inf, 0
@@ -146,15 +153,16 @@ class Naive:
     # One round of each kind
 
     def paper_round(self):
-        cells = [self.halved(groups) for groups in self.cells()]
+        cells = [self.halved(i, groups) for i, groups in enumerate(self.cells())]
         wanted = []  # (cell, group, centre) of mixed cells
         children = []
         for i, groups in enumerate(cells):
             large = [g for g in groups if self.is_large(g)]
-            if len({g.cls for g in large}) < 2:
-                rows = [r for g in groups for r in g.rows]
-                center = self.cast([float(v) for v in mean(self.X, self.w, rows)])
-                children.append((i, self.heaviest(groups).cls, center))
+            if len({g.cls for g in large}) < 2 or self.is_still(i):
+                cls, center = self.heaviest(groups).cls, self.cast(map(float, mean_of(groups)))
+                if self.is_still(i):
+                    cls, center = self.protos[i].cls, self.protos[i].center
+                children.append((i, cls, center))
             else:
                 wanted += [(i, g) for g in large]
         keepers = []
@@ -178,35 +186,28 @@ class Naive:
         self.advance("grow", children)
 
     def repelled(self, groups, group):
-        others = [r for g in groups if g.cls != group.cls for r in g.rows]
-        everyone = [r for g in groups for r in g.rows]
+        others = [g for g in groups if g.cls != group.cls]
         w = self.repulsion
         if w == "size":
-            w = float(self.weight(others)) / float(self.weight(everyone))
-        m = [float(v) for v in group.mean]
-        r = [float(v) for v in mean(self.X, self.w, others)]
+            w = float(sum(g.weight for g in others)) / float(sum(g.weight for g in groups))
+        m, r = ([float(v) for v in mean_of(part)] for part in ([group], others))
         return self.cast([a - w * (b - a) for a, b in zip(m, r, strict=True)])
 
-    def halved(self, groups):
+    def halved(self, i, groups):
         """Cut the classes of a mixed cell in two if their means coincide."""
         large = [g for g in groups if self.is_large(g)]
         if len({g.cls for g in large}) < 2:
             return groups
-        rows = [r for g in large for r in g.rows]
-        middle = [float(v) for v in mean(self.X, self.w, rows)]
+        middle = [float(v) for v in mean_of(large)]
         apart = max(abs(float(v) - m) for g in large for v, m in zip(g.mean, middle, strict=True))
-        cell = self.labels[rows[0]]
-        squares = sum(
-            Fraction(self.w[r]) * Fraction(squared(self.X[r], self.protos[cell].center))
-            for r in rows
-        )
-        extent = math.sqrt(float(squares) / float(self.weight(rows)))
+        squares = sum(self.squares_of(i, g) for g in large)
+        extent = math.sqrt(float(squares) / float(sum(g.weight for g in large)))
         eps = float(np.finfo(self.dtype).eps)
         if apart > max(1e-6 * extent, 4 * eps * max(abs(m) for m in middle)):
             return groups
         result = []
         for g in groups:
-            if g not in large:
+            if g not in large or g.old:
                 result.append(g)
                 continue
             m = [float(v) for v in g.mean]
@@ -257,7 +258,8 @@ class Naive:
         result = set(self.mixed())
         for i, groups in enumerate(self.cells()):
             heaviest = self.heaviest(groups)
-            if self.is_large(heaviest) and heaviest.cls != self.protos[i].cls:
+            other = self.is_large(heaviest) and heaviest.cls != self.protos[i].cls
+            if other and not self.is_still(i):
                 result.add(i)
         return result
 
@@ -265,10 +267,7 @@ class Naive:
         loose = []
         for i, groups in enumerate(self.cells()):
             for g in groups:
-                squares = sum(
-                    Fraction(self.w[r]) * Fraction(squared(self.X[r], self.protos[i].center))
-                    for r in g.rows
-                )
+                squares = self.squares_of(i, g)
                 loose.append((-float(squares), i, g.cls, g))
         loose.sort(key=lambda entry: entry[:3])
         claims = []
@@ -299,17 +298,16 @@ class Naive:
         while not self.mixed() and not self.over():
             children = []
             for i, groups in enumerate(self.cells()):
-                rows = [r for g in groups for r in g.rows]
-                center = self.cast([float(v) for v in mean(self.X, self.w, rows)])
                 proto = self.protos[i]
-                children.append((i, proto.cls, proto.center if proto.id in pinned else center))
+                stays = proto.id in pinned or self.is_still(i)
+                center = proto.center if stays else self.cast(map(float, mean_of(groups)))
+                children.append((i, proto.cls, center))
             if all(list(c) == list(self.protos[i].center) for i, _, c in children):
                 self.converged = not self.unfinished()
                 return
-            before = (self.protos, self.labels, list(self.tree), self.round, list(self.phases))
-            inertia = self.inertia()
+            before, cost = self.snapshot(), self.cost()
             self.advance("settle", children)
-            lower = self.inertia() < inertia * (1 - 1e-12) or self.moved == 0
+            lower = self.cost() < cost * (1 - 1e-12) or self.moved == 0
             if not self.mixed() and lower:
                 continue
             culprits = set()
@@ -319,7 +317,7 @@ class Naive:
                         culprits |= {self.protos[self.labels[r]].id, self.previous[r]}
                 culprits &= {p.id for p in self.protos}
             culprits -= pinned
-            self.protos, self.labels, self.tree, self.round, self.phases = before
+            vars(self).update(before)
             pinned |= culprits or {p.id for p in self.protos}
 
     def advance(self, phase, children):
@@ -334,19 +332,27 @@ class Naive:
             parent = self.protos[i]
             if cls == parent.cls and parent.id not in kept:
                 kept.add(parent.id)
-                protos.append(Proto([v + 0.0 for v in center], cls, parent.id))
+                protos.append(Proto([v + 0.0 for v in center], cls, parent.id, parent.id))
             else:
                 new.append((cls, parent.id, [v + 0.0 for v in center]))
         for cls, parent, center in sorted(new, key=lambda entry: entry[:2]):
-            protos.append(Proto(center, cls, len(self.tree)))
+            protos.append(Proto(center, cls, len(self.tree), parent))
             self.tree.append((parent, cls, self.round))
         protos.sort(key=lambda p: (p.cls, p.id))
         labels = nearest(self.X, [p.center for p in protos], self.dtype)
         self.moved = sum(protos[labels[r]].id != self.previous[r] for r in self.active)
-        alive = sorted({labels[r] for r in self.active})
+        self.hand_down(children, protos)
+        alive = sorted({labels[r] for r in self.active} | self.remembered(protos))
         self.labels = [alive.index(label) if label in alive else None for label in labels]
         self.protos = [protos[i] for i in alive]
         self.phases.append((phase, len(self.protos), len(self.mixed()), self.moved))
+
+    def hand_down(self, children, protos):
+        """Pass on what is remembered of earlier rows; here there is none."""
+
+    def remembered(self, protos):
+        """Indices of prototypes that earlier rows speak for."""
+        return set()
 
     # Questions about the state
 
@@ -361,10 +367,30 @@ class Naive:
         return cells
 
     def group(self, cls, rows):
-        return Group(cls, rows, self.weight(rows), mean(self.X, self.w, rows))
+        weight = sum(Fraction(self.w[r]) for r in rows)
+        columns = range(self.X.shape[1])
+        sums = [
+            sum(Fraction(self.w[r]) * Fraction(float(self.X[r][j])) for r in rows) for j in columns
+        ]
+        return Group(cls, rows, weight, sums)
 
-    def weight(self, rows):
-        return sum(Fraction(self.w[r]) for r in rows)
+    def squares_of(self, i, group):
+        """Weighted squared distances of a group's rows to the centre of its cell."""
+        center = self.protos[i].center
+        return sum(Fraction(self.w[r]) * Fraction(squared(self.X[r], center)) for r in group.rows)
+
+    def is_still(self, i):
+        """Whether nothing has changed in a cell since an earlier fit."""
+        return False
+
+    def snapshot(self):
+        """What a trial may change and has to be put back."""
+        names = ("protos", "labels", "round")
+        lists = ("tree", "phases")
+        return {n: getattr(self, n) for n in names} | {n: list(getattr(self, n)) for n in lists}
+
+    def cost(self):
+        return self.inertia()
 
     def is_large(self, group):
         return self.min_size is None or group.weight >= self.min_size
@@ -376,7 +402,7 @@ class Naive:
         return [
             i
             for i, groups in enumerate(self.cells())
-            if len({g.cls for g in groups if self.is_large(g)}) > 1
+            if len({g.cls for g in groups if self.is_large(g)}) > 1 and not self.is_still(i)
         ]
 
     def excess(self):
@@ -403,3 +429,110 @@ class Naive:
 
     def cast(self, center):
         return [float(self.dtype(v)) for v in center]
+
+    def remembers(self):
+        """Weight and sums of each prototype's rows of each class."""
+        cells = zip(self.protos, self.cells(), strict=True)
+        return {(p.id, g.cls): (g.weight, g.sums) for p, groups in cells for g in groups}
+
+
+class NaiveContinued(Naive):
+    """The same with new rows only, earlier ones being remembered.
+
+    `memory` maps (id, class) to the weight and the sums of earlier rows.
+    """
+
+    def __init__(self, X, y, w, *, protos, memory, tree, **options):
+        super().__init__(X, y, w, **options)
+        self.protos, self.memory, self.tree = protos, dict(memory), list(tree)
+        self.start = {p.id: list(p.center) for p in protos}
+
+    def begin(self):
+        self.labels = nearest(self.X, [p.center for p in self.protos], self.dtype)
+        self.y = list(self.y)
+        yielding = {}
+        for r in self.active:
+            proto = self.protos[self.labels[r]]
+            if squared(self.X[r], proto.center) == 0 and self.y[r] != proto.cls:
+                yielding.setdefault((self.labels[r], self.y[r]), []).append(r)
+        for (i, cls), rows in yielding.items():
+            proto = self.protos[i]
+            old = self.memory.get((proto.id, proto.cls), (0, None))[0]
+            if (-old, proto.cls) < (-sum(Fraction(self.w[r]) for r in rows), cls):
+                for r in rows:
+                    self.y[r] = proto.cls
+                self.conflicts.append(rows)
+        self.drop_unspoken_for()
+
+    def drop_unspoken_for(self):
+        alive = sorted({self.labels[r] for r in self.active} | self.remembered(self.protos))
+        self.labels = [alive.index(label) if label in alive else None for label in self.labels]
+        self.protos = [self.protos[i] for i in alive]
+
+    def remembered(self, protos):
+        owners = {i for i, _ in self.memory}
+        return {i for i, p in enumerate(protos) if p.id in owners}
+
+    def is_still(self, i):
+        proto = self.protos[i]
+        in_place = self.start.get(proto.id) == list(proto.center)
+        has_rows = any(self.labels[r] == i for r in self.active)
+        return not has_rows and (in_place or (proto.id, proto.cls) not in self.memory)
+
+    def cells(self):
+        cells = super().cells()
+        for i, groups in enumerate(cells):
+            proto = self.protos[i]
+            has_own = (proto.id, proto.cls) in self.memory
+            for (owner, cls), (weight, sums) in self.memory.items():
+                if owner != proto.id:
+                    continue
+                met = [g for g in groups if g.cls == cls and g.rows]
+                if not (met or cls == proto.cls or not (has_own or any(g.rows for g in groups))):
+                    continue
+                if met:
+                    group = met[0]
+                    group.weight += weight
+                    group.sums = [a + b for a, b in zip(group.sums, sums, strict=True)]
+                    group.old = True
+                else:
+                    groups.append(Group(cls, [], weight, list(sums), old=True))
+            groups.sort(key=lambda g: g.cls)
+        return cells
+
+    def squares_of(self, i, group):
+        squares = super().squares_of(i, group)
+        entry = self.memory.get((self.protos[i].id, group.cls))
+        return squares + (self.old_squares(i, entry) if entry and group.old else 0)
+
+    def old_squares(self, i, entry):
+        weight, sums = float(entry[0]), [float(v) for v in entry[1]]
+        return Fraction(weight * squared([v / weight for v in sums], self.protos[i].center))
+
+    def cost(self):
+        groups = ((i, g) for i, groups in enumerate(self.cells()) for g in groups)
+        return float(sum(self.squares_of(i, g) for i, g in groups))
+
+    def snapshot(self):
+        return super().snapshot() | {"memory": dict(self.memory)}
+
+    def hand_down(self, children, protos):
+        """To the child of its class, else to the prototype itself, else to its first child."""
+        memory = {}
+        for (owner, cls), (weight, sums) in self.memory.items():
+            mine = [p for p in protos if p.parent == owner]
+            heirs = [p for p in mine if p.cls == cls] or [p for p in mine if p.id == owner]
+            classes = [c for i, c, _ in children if self.protos[i].id == owner]
+            heirs = heirs or [p for p in mine if p.cls == classes[0]]
+            heir = min(heirs, key=lambda p: (p.id != owner, p.id)).id
+            before = memory.get((heir, cls), (0, [0] * len(sums)))
+            added = [a + b for a, b in zip(before[1], sums, strict=True)]
+            memory[heir, cls] = (before[0] + weight, added)
+        self.memory = memory
+
+    def remembers(self):
+        """What all rows so far leave behind."""
+        now = dict(self.memory)
+        for proto, groups in zip(self.protos, self.cells(), strict=True):
+            now |= {(proto.id, g.cls): (g.weight, g.sums) for g in groups}
+        return now

@@ -5,7 +5,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import Naive
+from naive import Naive, NaiveContinued, Proto
 
 from dkmeans import DiscriminativeKMeans
 
@@ -90,3 +90,47 @@ def test_larger_sets_grow_as_the_oracle_does(repulsion, dtype):
         X, y = blobs(80, seed)
         compare(X.astype(dtype), y, None, repulsion)
         compare(X.astype(dtype), y, None, repulsion, budget=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches=st.lists(strategies.weighted(max_rows=10, max_features=2), min_size=2, max_size=3),
+    repulsion=strategies.repulsions,
+)
+def test_goes_on_as_the_oracle_does(batches, repulsion):
+    """Each call of partial_fit against the oracle that starts from the state before it."""
+    d, dtype = batches[0][0].shape[1], batches[0][0].dtype
+    model, memory = DiscriminativeKMeans(repulsion=repulsion, n_threads=1), None
+    for X, y, w in batches:
+        X = np.resize(X, (len(X), d)).astype(dtype)
+        if memory is None:
+            naive = Naive(X, y, w, repulsion=repulsion)
+        else:
+            columns = (model.cluster_centers_.tolist(), model.cluster_classes_, model.cluster_ids_)
+            protos = [Proto(c, int(k), int(i)) for c, k, i in zip(*columns, strict=True)]
+            naive = NaiveContinued(
+                X, y, w, protos=protos, memory=memory, tree=tree_rows(model), repulsion=repulsion
+            )
+        expected = naive.fit()
+        memory = naive.remembers()
+        model.partial_fit(X, y, classes=range(4), sample_weight=w)
+        assert list(phases(model)) == expected.phases
+        assert model.labels_.tolist() == expected.labels
+        assert model.cluster_ids_.tolist() == [p.id for p in expected.protos]
+        assert model.cluster_classes_.tolist() == [p.cls for p in expected.protos]
+        centers = np.array([p.center for p in expected.protos], X.dtype)
+        np.testing.assert_array_equal(model.cluster_centers_, centers)
+        assert model.converged_ == expected.converged
+        assert tree_rows(model) == expected.tree
+        found = sorted(rows.tolist() for rows in model.conflicts_)
+        assert found == sorted(naive.conflicts)
+
+
+def phases(model):
+    columns = ("phase", "clusters", "mixed", "moved")
+    return zip(*(getattr(model.history_, c).tolist() for c in columns), strict=True)
+
+
+def tree_rows(model):
+    columns = (model.tree_.parent, model.tree_.label, model.tree_.born)
+    return list(zip(*(c.tolist() for c in columns), strict=True))

@@ -65,11 +65,13 @@ def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, fl
     a constant changes nothing, as rounding takes away what the multiplication's own added. Where
     no unit makes all weights whole, a power of two near the lightest does no harm.
     """
-    weights, factor = _products(training)
-    if weights is None:
-        if unit is None or unit == 1.0:
+    given = training.sample_weight
+    if training.class_weight is None and unit in (None, 1.0):
+        if given is None or (given == 1).all():
             return None, 1.0
-        weights, factor = np.ones(len(training.y)), 1.0
+        if (given == np.rint(given)).all() and given.max() < 2.0**_BITS:
+            return given, 1.0
+    weights, factor = _products(training)
     positive = weights[weights > 0]
     lightest = max(float(positive.min()), float(positive.max()) / WIDEST)
     weights = np.where(weights > 0, np.maximum(weights, lightest), 0.0)
@@ -81,16 +83,15 @@ def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, fl
     return (None if (weights == 1).all() else weights), step * factor
 
 
-def _products(training: Training) -> tuple[Floats | None, float]:
+def _products(training: Training) -> tuple[Floats, float]:
     """Multiply sample and class weights, both with their largest taken out as a factor."""
-    weights, factor = training.sample_weight, 1.0
-    if weights is not None:
-        factor = float(weights.max())
-        weights = weights / factor
+    weights, factor = np.ones(len(training.y)), 1.0
+    if training.sample_weight is not None:
+        factor = float(training.sample_weight.max())
+        weights = training.sample_weight / factor
     if training.class_weight is not None:
         largest = float(training.class_weight.max())
-        by_row = (training.class_weight / largest)[training.y]
-        weights = by_row if weights is None else weights * by_row
+        weights = weights * (training.class_weight / largest)[training.y]
         factor *= largest
     return weights, factor
 
