@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,10 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
-from dkmeans import sources, validate
+from dkmeans import fitting, validate
 from dkmeans.engine import decide, edit, query
-from dkmeans.engine.cells import Rules
 from dkmeans.engine.grow import grow
-from dkmeans.engine.run import Run, Start, State
 from dkmeans.engine.threads import default_threads
-from dkmeans.model.changes import describe_changes
-from dkmeans.model.history import History
-from dkmeans.model.prototypes import Prototypes
-from dkmeans.model.tree import TreeLog
-
-How: TypeAlias = Literal["afresh", "again", "on"]  # one cluster; all rows; new rows only
 
 _MANY = 20  # fewer prototypes than this are not worth a warning
 _LARGE_SHARE = 0.25  # of the rows
@@ -370,123 +362,23 @@ class DiscriminativeKMeans(
 
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
         X = validate.check_rows(self, X)
-        prototypes = self._prototypes(self.classes_)
+        prototypes = fitting.prototypes(self, self.classes_)
         return query.class_distances(X, prototypes, len(self.classes_), self._threads())
 
-    def _prototypes(self, classes: npt.NDArray[Any]) -> Prototypes:
-        codes = np.asarray(np.searchsorted(classes, self.cluster_classes_))
-        return Prototypes(self.cluster_centers_, codes, self.cluster_ids_)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, how: How, classes: Any = None) -> Self:
-        training, source, run = self._prepare(X, y, sample_weight, how, classes)
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
+    ) -> Self:
+        fit = fitting.prepare(self, X, y, sample_weight, how, classes)
         records = []
-        for state in grow(run):
+        for state in grow(fit.run):
             if state.round:
-                records.append(state.record(source.weight_unit))
-        source.rows.label_all(state.prototypes)
-        self._publish(self._results(training, source, run, state, records))
-        self._advise(finished=run.converged or state.round < self.max_iter)
+                records.append(state.record(fit.source.weight_unit))
+        self._publish(fitting.results(self, fit, state, records))
+        self._advise(finished=fit.run.converged or state.round < self.max_iter)
         return self
 
-    def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, how: How = "afresh", classes: Any = None
-    ) -> tuple[validate.Training, sources.Source, Run]:
-        """Check everything and set up a run, without changing the estimator."""
-        validate.check_parameters(self.get_params(deep=False))
-        push = 1.0 if self.repulsion == "size" else self.repulsion
-        training = validate.check_training(
-            self, X, y, sample_weight, reach=1 + 2 * push, afresh=how == "afresh", classes=classes
-        )
-        start, tree, unit = None, None, None
-        if how != "afresh":
-            memory = self._memory.recoded(np.searchsorted(training.classes, self.classes_))
-            if how == "on" and self.half_life is not None:
-                memory = memory.forgetting(0.5 ** (training.X.shape[0] / self.half_life))
-            start = Start(self._prototypes(training.classes), memory, only_new=how == "on")
-            tree = TreeLog(self.tree_, np.searchsorted(training.classes, self.tree_.label))
-            unit = self._weight_unit
-        remembered = start.memory if start is not None and start.only_new else None
-        source = sources.from_arrays(training, self.n_threads, self.memory_mb, unit, remembered)
-        least = None
-        if self.min_cluster_size is not None:
-            # The tolerance lets ten weights of 0.1 make a size of 1.
-            size = self.min_cluster_size / source.weight_unit * (1 - 1e-10)
-            least = size * training.factors
-        rules = Rules(
-            self.repulsion,
-            self.max_clusters,
-            self.max_iter,
-            least,
-            self.prune,
-            make_way=how == "on",
-        )
-        return training, source, Run(source.rows, rules, start, tree)
-
-    def _results(
-        self,
-        training: validate.Training,
-        source: sources.Source,
-        run: Run,
-        state: State,
-        records: list[dict[str, Any]],
-    ) -> dict[str, Any]:
-        """Put together all fitted attributes."""
-        prototypes, labels = state.prototypes, source.rows.labels
-        memory = run.remembers(state)
-        tree = run.tree.to_tree(training.classes)
-        if state.memory is None:
-            owner, weights = labels, training.sample_weight
-        else:
-            owner = memory.cells(prototypes)
-            factors = training.factors[memory.classes]
-            weights = memory.weights[0] * source.weight_unit / factors
-        sizes = np.bincount(owner, weights, len(prototypes)).astype(np.float64)
-        before = self._prototypes(self.classes_) if run.start is not None else None
-        return {
-            "cluster_centers_": prototypes.centers,
-            "cluster_classes_": training.classes[prototypes.classes],
-            "cluster_sizes_": sizes,
-            "cluster_ids_": prototypes.ids,
-            "labels_": labels,
-            "classes_": training.classes,
-            "n_clusters_": len(prototypes),
-            "n_iter_": state.round,
-            "converged_": run.converged,
-            "inertia_": state.inertia * source.weight_unit,
-            "conflicts_": source.conflicts + run.conflicts,
-            "history_": History.from_records(records),
-            "tree_": tree,
-            "changes_": describe_changes(before, prototypes, tree, run.tree.call),
-            "_memory": memory,
-            "_weight_unit": source.weight_unit,
-            **training.names,
-        }
-
     def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:
-        """Apply a change by hand."""
-        before = self._prototypes(self.classes_)
-        codes = np.asarray(np.searchsorted(self.classes_, self.tree_.label))
-        log = TreeLog(self.tree_, codes)
-        after, memory, sizes = change(before, self._memory, self.cluster_sizes_, *arguments)
-        log.end(np.setdiff1d(before.ids, after.ids), 0)
-        tree = log.to_tree(self.classes_)
-        kept = {
-            name: value
-            for name, value in vars(self).items()
-            if name.endswith("_") and name not in ("labels_", "inertia_", "conflicts_")
-        }
-        changed = {
-            "cluster_centers_": after.centers,
-            "cluster_classes_": self.classes_[after.classes],
-            "cluster_sizes_": sizes,
-            "cluster_ids_": after.ids,
-            "n_clusters_": len(after),
-            "converged_": False,
-            "tree_": tree,
-            "changes_": describe_changes(before, after, tree, log.call),
-            "_memory": memory,
-        }
-        self._publish(kept | changed)
+        self._publish(fitting.edited(self, change, *arguments))
         return self
 
     def _publish(self, fitted: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from dkmeans.engine.grow import grow
 from dkmeans.engine.query import nearest
 from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.fitting import prepare
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.plots.style import color, marker
 
@@ -77,10 +78,11 @@ class GrowthDisplay:
         display : GrowthDisplay
             Call `plot()` on it.
         """
-        training, _, run = clone(estimator)._prepare(X, y, None)
+        fit = prepare(clone(estimator), X, y, None)
+        training = fit.training
         if training.X.shape[1] != 2:
             raise ValueError(f"X has {training.X.shape[1]} features; growth is drawn for 2.")
-        states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(run)]
+        states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
         kept = _early_first(len(states), max_panels)
         return cls(training.X, training.y, training.classes, [states[i] for i in kept])
 

@@ -1,0 +1,142 @@
+"""From an estimator's parameters and a user's data to a run, and from a run to fitted attributes.
+
+Nothing here changes the estimator: what comes out is for it to take over, all at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans import sources, validate
+from dkmeans.engine.cells import Rules
+from dkmeans.engine.edit import Edited
+from dkmeans.engine.run import Run, Start, State
+from dkmeans.model.changes import describe_changes
+from dkmeans.model.history import History
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.model.tree import TreeLog
+
+How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows; new rows only
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit that is ready to run."""
+
+    training: validate.Training
+    source: sources.Source
+    run: Run
+
+
+def prepare(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, how: How = "afresh", classes: Any = None
+) -> Fit:
+    """Check everything and set up a run."""
+    validate.check_parameters(estimator.get_params(deep=False))
+    push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
+    training = validate.check_training(
+        estimator, X, y, sample_weight, reach=1 + 2 * push, afresh=how == "afresh", classes=classes
+    )
+    start, tree, unit, remembered = None, None, None, None
+    if how != "afresh":
+        memory = estimator._memory.recoded(np.searchsorted(training.classes, estimator.classes_))
+        if how == "on":
+            if estimator.half_life is not None:
+                memory = memory.forgetting(0.5 ** (training.X.shape[0] / estimator.half_life))
+            remembered = memory
+        start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
+        tree = _log(estimator, training.classes)
+        unit = estimator._weight_unit
+    source = sources.from_arrays(
+        training, estimator.n_threads, estimator.memory_mb, unit, remembered
+    )
+    least = None
+    if estimator.min_cluster_size is not None:
+        # The tolerance lets ten weights of 0.1 make a size of 1.
+        size = estimator.min_cluster_size / source.weight_unit * (1 - 1e-10)
+        least = size * training.factors
+    rules = Rules(
+        estimator.repulsion,
+        estimator.max_clusters,
+        estimator.max_iter,
+        least,
+        estimator.prune,
+        make_way=how == "on",
+    )
+    return Fit(training, source, Run(source.rows, rules, start, tree))
+
+
+def results(
+    estimator: Any, fit: Fit, state: State, records: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Put together all fitted attributes."""
+    training, source, run = fit.training, fit.source, fit.run
+    now = state.prototypes
+    source.rows.label_all(now)
+    memory = run.remembers(state)
+    tree = run.tree.to_tree(training.classes)
+    if state.memory is None:
+        owner, weights = source.rows.labels, training.sample_weight
+    else:
+        owner = memory.cells(now)
+        factors = training.factors[memory.classes]
+        weights = memory.weights[0] * source.weight_unit / factors
+    before = prototypes(estimator, estimator.classes_) if run.start is not None else None
+    return {
+        "cluster_centers_": now.centers,
+        "cluster_classes_": training.classes[now.classes],
+        "cluster_sizes_": np.bincount(owner, weights, len(now)).astype(np.float64),
+        "cluster_ids_": now.ids,
+        "labels_": source.rows.labels,
+        "classes_": training.classes,
+        "n_clusters_": len(now),
+        "n_iter_": state.round,
+        "converged_": run.converged,
+        "inertia_": state.inertia * source.weight_unit,
+        "conflicts_": source.conflicts + run.conflicts,
+        "history_": History.from_records(records),
+        "tree_": tree,
+        "changes_": describe_changes(before, now, tree, run.tree.call),
+        "_memory": memory,
+        "_weight_unit": source.weight_unit,
+        **training.names,
+    }
+
+
+def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> dict[str, Any]:
+    """Apply a change by hand, and put together all fitted attributes that still hold."""
+    before = prototypes(estimator, estimator.classes_)
+    after, memory, sizes = change(before, estimator._memory, estimator.cluster_sizes_, *arguments)
+    log = _log(estimator, estimator.classes_)
+    log.end(np.setdiff1d(before.ids, after.ids), 0)
+    tree = log.to_tree(estimator.classes_)
+    of_rows = ("labels_", "inertia_", "conflicts_")
+    kept = {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and name not in of_rows
+    }
+    return kept | {
+        "cluster_centers_": after.centers,
+        "cluster_classes_": estimator.classes_[after.classes],
+        "cluster_sizes_": sizes,
+        "cluster_ids_": after.ids,
+        "n_clusters_": len(after),
+        "converged_": False,
+        "tree_": tree,
+        "changes_": describe_changes(before, after, tree, log.call),
+        "_memory": memory,
+    }
+
+
+def prototypes(estimator: Any, classes: npt.NDArray[Any]) -> Prototypes:
+    """Take the prototypes of a fitted estimator, with the numbers that its classes have here."""
+    codes = np.asarray(np.searchsorted(classes, estimator.cluster_classes_))
+    return Prototypes(estimator.cluster_centers_, codes, estimator.cluster_ids_)
+
+
+def _log(estimator: Any, classes: npt.NDArray[Any]) -> TreeLog:
+    return TreeLog(estimator.tree_, np.asarray(np.searchsorted(classes, estimator.tree_.label)))
