@@ -86,9 +86,8 @@ class Run:
         self.rows, self.rules, self.start = rows, rules, start
         self.tree = TreeLog() if tree is None else tree
         self.converged = False
-        self.conflicts: list[
-            Indices
-        ] = []  # rows on a prototype of another class that outweighs them
+        # Rows that lie on a prototype of another class which outweighs them.
+        self.conflicts: list[Indices] = []
         self._clock = time.perf_counter()
 
     def begin(self) -> State:
