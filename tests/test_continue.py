@@ -162,10 +162,10 @@ class TestPartialFit:
         touched = set(model.cluster_ids_[model.predict_cluster(X[1500:1520])].tolist())
         model.partial_fit(X[1500:1520], y[1500:1520])
         after = dict(zip(model.cluster_ids_.tolist(), model.cluster_centers_, strict=True))
-        changed = set(model.changes_.id.tolist())
-        quiet = [i for i in before if i not in touched and i not in changed]
-        assert len(quiet) > 0.5 * len(before)
-        assert all(before[i].tobytes() == after[i].tobytes() for i in quiet)
+        same = {i for i in before if i in after and before[i].tobytes() == after[i].tobytes()}
+        assert set(before) - same <= touched
+        assert len(same) > 0.8 * len(before)
+        assert not same & set(model.changes_.id[model.changes_.change == "moved"].tolist())
 
     def test_classes_need_not_be_announced_but_can_be(self):
         X, y = load_digits(return_X_y=True)
@@ -210,13 +210,13 @@ class TestBudget:
         X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [20.0]])
         model = DiscriminativeKMeans(max_clusters=4).fit(X, [0, 0, 1, 0, 0, 1])
         assert model.n_clusters_ == 4
-        lightest = model.cluster_ids_[model.cluster_sizes_.argmin()]
+        # Ids 1 and 3 are of class 1 and lightest; the new rows come into the cell of 1.
+        assert model.cluster_ids_[model.cluster_sizes_ == 1].tolist() == [1, 3]
         model.partial_fit([[30.0], [31.0], [32.0]], [2, 2, 2])
         assert model.n_clusters_ == 4
         assert (model.cluster_classes_ == 2).sum() == 1
         removed = model.changes_.id[model.changes_.change == "removed"]
-        assert len(removed) == 1
-        assert model.tree_.ended[lightest] != -1 or lightest not in removed
+        assert removed.tolist() == [3]
         assert model.cluster_sizes_.sum() == 9
 
     def test_more_classes_than_the_budget_is_an_error_that_changes_nothing(self):

@@ -82,7 +82,9 @@ class PrototypeImagesDisplay:
         self.axes_ = self.figure_.subplots(len(classes), columns, squeeze=False)
         for axes in self.axes_.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
-        span = {"vmin": self.images.min(), "vmax": self.images.max(), "cmap": "gray_r"}
+        # A few repelled prototypes reach far beyond the data; they must not grey out the others.
+        low, high = np.percentile(self.images, [1, 99])
+        span = {"vmin": low, "vmax": high, "cmap": "gray_r"}
         for line, label in zip(self.axes_, classes, strict=True):
             line[0].set_ylabel(f"class {label}", rotation=0, ha="right", va="center")
             mine = np.flatnonzero(self.labels == label)
