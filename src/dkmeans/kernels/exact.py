@@ -13,9 +13,8 @@ With enough slices for the range of a column's values nothing is lost at all.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dkmeans.kernels.block import Floats
 
 _SPLITTER = 2.0**27 + 1.0  # Dekker's constant: cuts a 53-bit number into two halves
 _SMALLEST = -1074  # exponent of the smallest positive double

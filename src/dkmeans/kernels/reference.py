@@ -7,7 +7,7 @@ depend on which kernel, block size or number of threads did the work.
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dkmeans.kernels.block import Floats
 
 
 def squared_distances(rows: npt.NDArray[np.floating], centers: npt.NDArray[np.floating]) -> Floats:
