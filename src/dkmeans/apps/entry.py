@@ -2,7 +2,7 @@
 
 import sys
 
-_EXTRAS = ("typer", "rich", "matplotlib")
+_EXTRAS = ("typer", "rich", "matplotlib", "PIL")
 
 
 def main() -> None:

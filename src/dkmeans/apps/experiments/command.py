@@ -1,0 +1,112 @@
+"""`dkmeans reproduce`: run the paper's experiments and write the report."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from dkmeans.apps.experiments.face_section import run_faces
+from dkmeans.apps.experiments.faces import Faces
+from dkmeans.apps.experiments.recognition import K
+from dkmeans.apps.experiments.rendered import rendered_faces
+from dkmeans.apps.experiments.report import write_report
+from dkmeans.apps.experiments.sections import Section
+from dkmeans.apps.experiments.sequences import run_sequences
+from dkmeans.apps.experiments.study import Study
+from dkmeans.apps.experiments.synthetic import run_synthetic
+from dkmeans.apps.experiments.yale import DataError, load_yale
+from dkmeans.engine.threads import default_threads
+
+_LEAST = 2 * K  # pictures of a person
+
+
+def reproduce(
+    what: str,
+    out: Path,
+    *,
+    data: Path | None = None,
+    queries: int | None = None,
+    people: int | None = None,
+    jobs: int | None = None,
+    console: Console | None = None,
+) -> Path:
+    """Run experiments, and write figures, numbers and a report.
+
+    Parameters
+    ----------
+    what : {"synthetic", "sequences", "faces", "all"}
+        Which experiments.
+    out : Path
+        Folder to write to. Work that it holds from an earlier run with the same inputs and
+        parameters is not done again.
+    data : Path, optional
+        Extended Yale B, see `load_yale`; None takes rendered faces.
+    queries : int, optional
+        Number of faces to leave out one by one; None takes all.
+    people : int, optional
+        Number of people, the first of the set; None takes all.
+    jobs : int, optional
+        Number of processes; None takes all cores.
+    console : Console, optional
+        Where to show progress.
+
+    Returns
+    -------
+    page : Path
+        The report.
+    """
+    console = console or Console()
+    faces, title = _faces(what, data, people)
+    if faces is not None and queries is not None and not 1 <= queries <= len(faces.images):
+        raise DataError(f"--queries is {queries}; there are {len(faces.images)} faces.")
+    if faces is not None and faces.skipped:
+        console.print(f"{len(faces.skipped)} files skipped:", soft_wrap=True)
+        for line in faces.skipped:
+            console.print(f"  {line}", soft_wrap=True, highlight=False)
+    study = Study(out, jobs or default_threads(), console)
+    sections: dict[str, Section] = {}
+    if what in ("synthetic", "all"):
+        sections["synthetic"] = run_synthetic(study)
+        write_report(out, sections)
+    if what in ("sequences", "all"):
+        sections["sequences"] = run_sequences(study, faces if data else None, title)
+        write_report(out, sections)
+    if what in ("faces", "all"):
+        assert faces is not None
+        sections["faces"] = run_faces(study, faces, title, queries)
+    page = write_report(out, sections)
+    console.print(f"Report: {page}", soft_wrap=True)
+    return page
+
+
+def _faces(what: str, data: Path | None, people: int | None) -> tuple[Faces | None, str]:
+    """Load the pictures that the experiments need, and say what they are."""
+    if what == "synthetic" or (what == "sequences" and data is None):
+        return None, ""
+    if data is None:
+        return rendered_faces(people or 40), "Rendered faces"
+    faces, title = load_yale(data), "Extended Yale B, cropped, 48 x 42 pixels"
+    if people is not None:
+        faces = _first_people(faces, people)
+    counts = np.bincount(faces.person)
+    if len(counts) < 2 or counts.min() < _LEAST:
+        raise DataError(
+            f"{data} has {len(counts)} people with {counts.min()} pictures or more; expected at "
+            f"least 2 people with {_LEAST} each."
+        )
+    return faces, title
+
+
+def _first_people(faces: Faces, people: int) -> Faces:
+    if not 2 <= people <= len(faces.names):
+        raise DataError(f"--people is {people}; the data have {len(faces.names)}, take 2 or more.")
+    keep = faces.person < people
+    return replace(
+        faces,
+        images=faces.images[keep],
+        person=faces.person[keep],
+        azimuth=faces.azimuth[keep],
+        elevation=faces.elevation[keep],
+        names=faces.names[:people],
+    )

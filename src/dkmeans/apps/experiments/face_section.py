@@ -1,0 +1,294 @@
+"""The report on face recognition."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from dkmeans.apps.experiments import figures, jobs
+from dkmeans.apps.experiments.face_claims import MAIN, W, face_claims, face_tables
+from dkmeans.apps.experiments.faces import Faces
+from dkmeans.apps.experiments.gram import Floats, Indices
+from dkmeans.apps.experiments.recognition import (
+    READINGS,
+    K,
+    Reading,
+    Recognition,
+    Trial,
+    pair_errors,
+)
+from dkmeans.apps.experiments.representations import REPRESENTATIONS
+from dkmeans.apps.experiments.sections import Picture, Section, Table
+from dkmeans.apps.experiments.study import Arrays, Study
+
+
+def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None) -> Section:
+    """Recognise faces in every reading, and set the paper's claims beside what came out.
+
+    Parameters
+    ----------
+    study : Study
+        Where work is done and kept.
+    faces : Faces
+        Pictures.
+    data : str
+        What they are, for the report.
+    queries : int, optional
+        How many faces to leave out in the leave-one-out runs; None leaves out each in turn.
+
+    Returns
+    -------
+    section : Section
+        The report.
+    """
+    recognition = Recognition(study, faces)
+    loo = _leave_one_out(recognition, queries)
+    seconds = {title: round(spent, 1) for title, spent in study.seconds.items()}
+    times = _times(recognition, loo)
+    table = _table(recognition)
+    y = faces.person
+    study.save_figure("faces-lights", figures.extreme_lights(faces))
+    shown = {
+        "k-means": loo["k-means"][0].prediction(),
+        f"(a), w = {W}": loo["a"].prediction(),
+        f"(c), w = {W}": loo["c"].prediction(),
+    }
+    study.save_figure("faces-confusion", figures.confusion(y, shown))
+    scatter = _scatter(loo, y)
+    study.save_figure("faces-ssd", figures.ssd_scatter(scatter))
+    study.save_figure("faces-time", figures.race(times))
+
+    asked = int((loo["fold"] >= 0).sum())
+    left_out = f"each of the {asked} faces" if asked == len(y) else f"{asked} of the faces"
+    numbers = _numbers(loo, y, scatter, times, table) | {
+        "faces": len(y),
+        "people": recognition.n_people,
+        "left out one by one": asked,
+        "seconds of leave-one-out, over all processes": seconds,
+    }
+    return Section(
+        title="Face recognition (Figures 5 to 8)",
+        data=f"{data}: {len(y)} faces of {recognition.n_people} people. Leave-one-out: {left_out} "
+        "in turn, out of every model that it is compared with.",
+        claims=face_claims(numbers, table),
+        parts=[
+            Picture(
+                "faces-lights",
+                "Faces under extreme lights (paper: Figure 5)",
+                "The first people of the set, lit from one side to the other; azimuth and "
+                "elevation of the light below.",
+            ),
+            *face_tables(table, numbers),
+            Table(
+                "Time of the leave-one-out runs",
+                ["work", "seconds of all processes together"],
+                [[title, f"{spent:.0f}"] for title, spent in seconds.items()],
+            ),
+            Picture(
+                "faces-confusion",
+                "Who is taken for whom (paper: Figure 6)",
+                f"Leave-one-out over {left_out}, {MAIN}. Left: k-means, 8 centres on each person's "
+                f"faces, one random start. Middle: reading (a). Right: reading (c). Below: share "
+                "of each person's faces taken for anyone else.",
+            ),
+            Picture(
+                "faces-ssd",
+                "Sums of squared distances (paper: Figure 7)",
+                "One circle per left-out face. Left: the faces of the query's person without the "
+                "query, to the nearest of the person's 8 centres. Middle: all faces without the "
+                "query, to the nearest of 8 centres in all, the person against the rest. Right: "
+                f"all faces, {K} centres per person, reading (c). The line is the least-squares "
+                "fit through the origin. Benefit: how much the relative margin between the nearest "
+                "centre of another person and the nearest of the own grows over k-means.",
+            ),
+            Picture(
+                "faces-time",
+                "Time (paper: Figure 8)",
+                "One run per person, the first of the person's faces left out, one thread, "
+                "float32, best of three. Left: 8 centres on all faces, the person against the "
+                "rest. Middle: 8 centres on the faces of two people. Right: k-means with 8 "
+                "centres on the person's faces alone, beside the discriminative algorithm on all "
+                "faces until the person has 8 clusters. K-means: scikit-learn's, one random start.",
+            ),
+        ],
+        numbers=numbers,
+    )
+
+
+def _leave_one_out(recognition: Recognition, queries: int | None) -> dict[str, Any]:
+    """Leave out faces one by one: k-means, and readings (a), (b) and (c)."""
+    fold = recognition.one_by_one(queries)
+    found: dict[str, Any] = {"fold": fold, "k-means": recognition.k_means(MAIN, fold)}
+    for reading in READINGS[:3]:
+        found[reading.key] = reading.run(recognition, MAIN, fold, (W,))[0]
+    found["whole k-means"] = recognition.whole_k_means(MAIN, fold)
+    return found
+
+
+def _times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[str, Any]]:
+    """Time both algorithms, once per person."""
+    y, n = recognition.y, recognition.n_people
+    rows = REPRESENTATIONS[MAIN](recognition.faces.images).astype(np.float32)
+    clusters = loo["a"].notes["clusters"]
+    settings: list[dict[str, Any]] = [
+        {
+            "person": p,
+            "query": int(np.flatnonzero(y == p)[0]),
+            "k": K,
+            "clusters": int(np.nanmedian(clusters[p])),
+            "repulsion": W,
+        }
+        for p in range(n)
+    ]
+    inputs: Arrays = {"X": rows, "y": y}
+    done = recognition.study.compute("time", jobs.timing, settings, inputs, alone=True)
+    titles = {
+        "whole": "8 centres on all faces",
+        "pair": "8 centres on two people's faces",
+        "person": "8 centres per person",
+    }
+    panels = []
+    for key, title in titles.items():
+        runs = np.stack([r[key] for r in done])
+        panels.append({"key": key, "title": title, "k_means": runs[:, 0], "ours": runs[:, 1]})
+    return panels
+
+
+def _table(recognition: Recognition) -> dict[str, Any]:
+    """Errors and slopes of every reading on every representation, by 10-fold cross-validation."""
+    fold, y = recognition.ten_folds(), recognition.y
+    table: dict[str, Any] = {}
+    for representation in REPRESENTATIONS:
+        k_means = recognition.k_means(representation, fold)
+        errors = [trial.error(y) for trial in k_means]
+        whole = recognition.whole_k_means(representation, fold)["ssd"]
+        lines = {}
+        for reading in READINGS:
+            trials = reading.run(recognition, representation, fold, reading.repulsions)
+            for w, trial in zip(reading.repulsions, trials, strict=True):
+                lines[reading.key, w] = {
+                    "error": trial.error(y),
+                    "ratio": trial.error(y) / np.mean(errors),
+                    "slope": _slope(*_sums(reading, trial, k_means, whole)),
+                    "clusters per person": _clusters(reading, trial, recognition),
+                    "stalled": float(np.nanmean(trial.notes.get("stalled", np.zeros(1)))),
+                }
+        table[representation] = {
+            "1-NN": recognition.nearest_neighbour_error(representation),
+            "k-means": float(np.mean(errors)),
+            "k-means spread": float(np.std(errors, ddof=1)),
+            "pairs": pair_errors(recognition, representation, fold, W),
+            "lines": lines,
+        }
+    return table
+
+
+def _sums(
+    reading: Reading, trial: Trial, k_means: list[Trial], whole: Floats
+) -> tuple[Floats, Floats]:
+    """Choose the sums of squared distances to compare: of k-means, and of a reading."""
+    if reading.compares == "person":
+        return k_means[0].ssd, trial.ssd
+    if reading.compares == "whole":
+        return whole, trial.ssd
+    if reading.compares == "everybody":
+        return k_means[0].notes["person_ssd"].sum(axis=0), trial.ssd
+    return np.full(1, np.nan), np.full(1, np.nan)
+
+
+def _slope(x: Floats, y: Floats) -> float:
+    """Least-squares slope of a line through the origin."""
+    known = ~np.isnan(x) & ~np.isnan(y)
+    return float((x[known] @ y[known]) / (x[known] @ x[known])) if known.any() else float("nan")
+
+
+def _clusters(reading: Reading, trial: Trial, recognition: Recognition) -> float:
+    if reading.key in ("a", "b", "d1"):
+        return float(np.nanmean(trial.notes["own_clusters"]))
+    if reading.key in ("c", "d2"):
+        return float(np.nanmean(trial.notes["clusters"])) / recognition.n_people
+    return float("nan")
+
+
+def _scatter(loo: dict[str, Any], y: Indices) -> list[dict[str, Any]]:
+    """Collect the panels of the comparison of sums of squares."""
+    reference = loo["k-means"][0].margin(y)
+    titles = {
+        "a": "per person: its faces, 8 centres",
+        "b": "all faces, 8 centres in all",
+        "c": "all faces, 8 centres per person on average",
+    }
+    panels = []
+    for reading in READINGS[:3]:
+        trial = loo[reading.key]
+        x, ours = _sums(reading, trial, loo["k-means"], loo["whole k-means"]["ssd"])
+        known = ~np.isnan(x) & ~np.isnan(ours)
+        benefit = (trial.margin(y) - reference)[known]
+        panels.append(
+            {
+                "key": reading.key,
+                "title": titles[reading.key],
+                "x": x[known],
+                "y": ours[known],
+                "slope": _slope(x, ours),
+                "benefit": benefit,
+                "relation": float(spearmanr(ours[known] / x[known], benefit).statistic),
+            }
+        )
+    return panels
+
+
+def _numbers(
+    loo: dict[str, Any],
+    y: Indices,
+    scatter: list[dict[str, Any]],
+    times: list[dict[str, Any]],
+    table: dict[str, Any],
+) -> dict[str, Any]:
+    errors = [trial.error(y) for trial in loo["k-means"]]
+    people = _errors_by_person(loo["k-means"], y)
+    return {
+        "leave-one-out error": {
+            "k-means": float(np.mean(errors)),
+            "k-means spread": float(np.std(errors, ddof=1)),
+            **{key: loo[key].error(y) for key in ("a", "b", "c")},
+        },
+        "people with fewer errors": {
+            key: float((_errors_by_person([loo[key]], y) < people).mean()) for key in ("a", "c")
+        },
+        "slope": {panel["key"]: panel["slope"] for panel in scatter},
+        "relation of slope and benefit": {panel["key"]: panel["relation"] for panel in scatter},
+        "time, ours over k-means": {
+            panel["key"]: float(np.median(panel["ours"] / panel["k_means"])) for panel in times
+        },
+        "distances and rounds on all faces": {
+            f"{method}, {name}": _mean(notes[name])
+            for method, notes in (("k-means", loo["whole k-means"]), ("(b)", loo["b"].notes))
+            for name in ("work", "rounds")
+        },
+        "table": {
+            representation: {
+                **{key: value for key, value in found.items() if key != "lines"},
+                "readings": [
+                    {"reading": key, "repulsion": w, **line}
+                    for (key, w), line in found["lines"].items()
+                ],
+            }
+            for representation, found in table.items()
+        },
+    }
+
+
+def _mean(values: Floats) -> float:
+    return float(np.nanmean(values))
+
+
+def _errors_by_person(trials: list[Trial], y: Indices) -> Floats:
+    """Share of each person's faces taken for someone else, mean over trials."""
+    shares = []
+    for trial in trials:
+        prediction = trial.prediction()
+        asked = prediction >= 0
+        wrong = np.bincount(y[asked], prediction[asked] != y[asked], int(y.max()) + 1)
+        shares.append(wrong / np.maximum(np.bincount(y[asked], minlength=len(wrong)), 1))
+    return np.mean(shares, axis=0)

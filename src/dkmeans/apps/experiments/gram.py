@@ -1,0 +1,322 @@
+"""The paper's rounds, and k-means, from the inner products of the rows alone.
+
+Every centre is a weighted sum of rows, so all distances follow from the n x n matrix of the rows'
+inner products, however many features there are. Leave-one-out needs thousands of fits that differ
+by one row: here most of each is taken over from the fit on all rows, by differences. The rounds are
+those of `DiscriminativeKMeans(growth="paper")` without its guaranteed ending; in exact arithmetic
+the results are the same, and the tests compare them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Indices: TypeAlias = npt.NDArray[np.intp]
+Repulsion: TypeAlias = float | Literal["size"]
+
+OUT = -1  # the code of a row that takes no part
+PATIENCE = 10  # rounds without less impurity before a run counts as stalled
+
+
+def inner_products(X: npt.NDArray[np.floating]) -> Floats:
+    """Inner products of all pairs of rows, in float64."""
+    X = X.astype(np.float64)
+    return X @ X.T
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Centres, known by their inner products with every row and with themselves."""
+
+    products: Floats
+    squares: Floats
+    classes: Indices
+    ids: Indices
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, which: npt.NDArray[np.bool_] | Indices) -> "Centers":
+        """Take some of the centres."""
+        return Centers(
+            self.products[which], self.squares[which], self.classes[which], self.ids[which]
+        )
+
+    def distances(self, gram: Floats, rows: Indices) -> Floats:
+        """Squared distances of some rows to all centres, one line per centre."""
+        own = gram[rows, rows]
+        return np.maximum(own - 2 * self.products[:, rows] + self.squares[:, None], 0.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a run ended."""
+
+    centers: Centers
+    labels: Indices
+    rounds: int
+    distances: int  # how many distances from a row to a centre were needed
+    stalled: bool = False  # whether cells stayed mixed although nothing stopped the run
+
+
+class Sums:
+    """Sums of rows by group, each as its inner products with all rows.
+
+    The first run that asks in a round is remembered. Later ones pay only for the rows that they
+    have in another group.
+    """
+
+    def __init__(self, gram: Floats) -> None:
+        self.gram = gram
+        self._first: dict[int, tuple[Indices, Indices, Floats]] = {}
+
+    def __call__(self, codes: Indices, number: int) -> tuple[Indices, Floats]:
+        """Find the groups and their sums, from each row's group in a round."""
+        groups = np.unique(codes)
+        groups = groups[groups != OUT]
+        if number not in self._first:
+            group_sums = self._add(groups, codes, np.flatnonzero(codes != OUT))
+            self._first[number] = codes, groups, group_sums
+            return groups, group_sums
+        first_codes, first_groups, first_sums = self._first[number]
+        differ = np.flatnonzero(codes != first_codes)
+        if 4 * len(differ) > len(codes):
+            return groups, self._add(groups, codes, np.flatnonzero(codes != OUT))
+        at = np.minimum(np.searchsorted(first_groups, groups), len(first_groups) - 1)
+        known = first_groups[at] == groups
+        group_sums = np.where(known[:, None], first_sums[at], 0.0)
+        group_sums += self._add(groups, codes, differ)
+        group_sums -= self._add(groups, first_codes, differ)
+        return groups, group_sums
+
+    def _add(self, groups: Indices, codes: Indices, rows: Indices) -> Floats:
+        at = np.minimum(np.searchsorted(groups, codes[rows]), len(groups) - 1)
+        there = groups[at] == codes[rows]
+        at, rows = at[there], rows[there]
+        order = np.argsort(at, kind="stable")
+        starts = np.searchsorted(at[order], np.arange(len(groups) + 1))
+        one_hot = csr_array(
+            (np.ones(len(rows)), rows[order], starts), shape=(len(groups), len(self.gram))
+        )
+        return one_hot @ self.gram
+
+
+def grow(
+    sums: Sums,
+    y: Indices,
+    left_out: Indices,
+    repulsion: Repulsion,
+    *,
+    budget: int | None = None,
+    positive: int | None = None,
+    max_rounds: int = 300,
+) -> Outcome:
+    """Run the paper's rounds on all rows but some.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the rows' inner products; share it between runs that differ by few rows.
+    y : array
+        Classes by number.
+    left_out : array
+        Rows that take no part.
+    repulsion : float or "size"
+        The weight w.
+    budget : int, optional
+        Largest number of clusters in all.
+    positive : int, optional
+        Number of clusters of class 1 at which to stop; those of class 0 are not limited.
+    max_rounds : int
+        Largest number of rounds.
+
+    Returns
+    -------
+    outcome : Outcome
+        What was reached at the budget, at convergence, or where the impurity no longer fell.
+    """
+    part = np.ones(len(y), dtype=bool)
+    part[left_out] = False
+    n_rows, n_classes = int(part.sum()), int(y.max()) + 1
+    # The first cell holds all rows and is of the heaviest class; its centre is never looked at.
+    labels = np.where(part, 0, OUT)
+    zero = np.zeros(1, dtype=np.intp)
+    heaviest = zero + np.bincount(y[part]).argmax()
+    centers = Centers(np.zeros((1, len(y))), np.zeros(1), heaviest, zero)
+    next_id, work = 1, n_rows
+    least, stale = n_rows, 0
+    for number in range(1, max_rounds + 1):
+        owners = centers.ids[labels]
+        codes = np.where(part, labels * n_classes + y, OUT)
+        groups, group_sums = sums(codes, number)
+        cells = _see(codes, groups, n_classes)
+        served = _served(cells, centers, budget, positive)
+        centers, next_id = _update(cells, group_sums, centers, served, repulsion, next_id)
+        work += n_rows * len(centers)
+        centers, labels = _assign(centers, part)
+        impurity = _impurity(labels[part], y[part], n_classes)
+        outcome = Outcome(centers, labels, number, work, stalled=impurity > 0)
+        converged = impurity == 0 and np.array_equal(owners[part], centers.ids[labels[part]])
+        if _is_spent(centers, budget, positive) or converged:
+            return replace(outcome, stalled=False)
+        stale = 0 if impurity < least else stale + 1
+        least = min(least, impurity)
+        if stale >= PATIENCE:
+            break
+    return outcome
+
+
+def k_means(sums: Sums, start: Indices, left_out: Indices, max_rounds: int = 300) -> Outcome:
+    """Run Lloyd's k-means on all rows but some, from centres on some rows.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the rows' inner products; share it between runs that differ by few rows.
+    start : array
+        Rows on which the centres start.
+    left_out : array
+        Rows that take no part.
+    max_rounds : int
+        Largest number of rounds.
+
+    Returns
+    -------
+    outcome : Outcome
+        The converged clustering. Centres that lose all their rows are dropped.
+    """
+    gram = sums.gram
+    part = np.ones(len(gram), dtype=bool)
+    part[left_out] = False
+    nothing = np.zeros(len(start), dtype=np.intp)
+    centers = Centers(gram[start], gram[start, start], nothing, nothing)
+    centers, labels = _assign(centers, part)
+    work = int(part.sum()) * len(centers)
+    for number in range(1, max_rounds + 1):
+        groups, group_sums = sums(labels, number)
+        weight = np.bincount(labels[part])
+        own = np.bincount(labels[part], group_sums[labels[part], np.flatnonzero(part)])
+        none = np.zeros(len(groups), dtype=np.intp)
+        centers = Centers(group_sums / weight[:, None], own / weight**2, none, none)
+        before = labels
+        centers, labels = _assign(centers, part)
+        work += int(part.sum()) * len(centers)
+        if np.array_equal(labels, before):
+            break
+    return Outcome(centers, labels, number, work)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The groups, that is rows of one class in one cell, of a round."""
+
+    group_of_row: Indices  # of the rows that take part
+    rows: Indices
+    cells: Indices  # of each group
+    classes: Indices
+    weight: Indices
+    cell_weight: Indices  # of each cell
+
+    @property
+    def mixed(self) -> npt.NDArray[np.bool_]:
+        """Whether each group shares its cell with another."""
+        return np.bincount(self.cells)[self.cells] > 1
+
+
+def _see(codes: Indices, groups: Indices, n_classes: int) -> _Cells:
+    rows = np.flatnonzero(codes != OUT)
+    group_of_row = np.searchsorted(groups, codes[rows])
+    cells, classes = np.divmod(groups, n_classes)
+    weight = np.bincount(group_of_row)
+    cell_weight = np.bincount(cells[group_of_row])
+    return _Cells(group_of_row, rows, cells, classes, weight, cell_weight)
+
+
+def _served(
+    cells: _Cells, centers: Centers, budget: int | None, positive: int | None
+) -> npt.NDArray[np.bool_]:
+    """Tell which groups get a centre: one per cell at least, then the heaviest first."""
+    foreign = cells.classes != centers.classes[cells.cells]
+    order = np.lexsort((cells.classes, -cells.weight, foreign, cells.cells))
+    _, first = np.unique(cells.cells[order], return_index=True)
+    keeps = np.zeros(len(order), dtype=bool)
+    keeps[order[first]] = True
+    queue = np.flatnonzero(~keeps)
+    queue = queue[
+        np.lexsort((centers.ids[cells.cells[queue]], cells.classes[queue], -cells.weight[queue]))
+    ]
+    if budget is not None:
+        queue = queue[: max(0, budget - int(keeps.sum()))]
+    if positive is not None:
+        wanted = cells.classes[queue] == 1
+        room = positive - int((cells.classes[keeps] == 1).sum())
+        queue = queue[~wanted | (np.cumsum(wanted) <= room)]
+    keeps[queue] = True
+    return keeps
+
+
+def _update(
+    cells: _Cells,
+    sums: Floats,
+    centers: Centers,
+    served: npt.NDArray[np.bool_],
+    repulsion: Repulsion,
+    next_id: int,
+) -> tuple[Centers, int]:
+    """Split and repel mixed cells, move the others to their means."""
+    which = np.flatnonzero(served)
+    cell, weight = cells.cells[which], cells.weight[which].astype(np.float64)
+    others = cells.cell_weight[cell] - weight
+    mixed = cells.mixed[which]
+    w = others / cells.cell_weight[cell] if repulsion == "size" else np.full(len(which), repulsion)
+    away = np.divide(w, others, where=mixed, out=np.zeros(len(which)))
+    # m - w (r - m), with m and r written as sums of the group and of its whole cell
+    of_group = (1 + np.where(mixed, w, 0.0)) / weight + away
+    starts = np.flatnonzero(np.diff(cells.cells, prepend=-1))
+    whole = np.add.reduceat(sums, starts, axis=0)
+    products = of_group[:, None] * sums[which] - away[:, None] * whole[cell]
+
+    g, rows = cells.group_of_row, cells.rows
+    group_group = np.bincount(g, sums[g, rows])[which]
+    with_whole = whole[cells.cells[g], rows]
+    group_whole = np.bincount(g, with_whole)[which]
+    whole_whole = np.bincount(cells.cells[g], with_whole)[cell]
+    squares: Floats = (
+        of_group**2 * group_group - 2 * of_group * away * group_whole + away**2 * whole_whole
+    )
+    classes, ids = cells.classes[which], centers.ids[cell]
+    # A mixed cell left unsplit keeps its class and place if it has no row of its class.
+    is_same = classes == centers.classes[cell]
+    stays = mixed & ~is_same & (np.bincount(cell)[cell] == 1)
+    products[stays], squares[stays] = centers.products[cell[stays]], centers.squares[cell[stays]]
+    classes[stays] = centers.classes[cell[stays]]
+    new = np.flatnonzero(~is_same & ~stays)
+    new = new[np.lexsort((ids[new], classes[new]))]
+    ids[new] = next_id + np.arange(len(new))
+    order = np.lexsort((ids, classes))
+    return Centers(products, squares, classes, ids).take(order), next_id + len(new)
+
+
+def _assign(centers: Centers, part: npt.NDArray[np.bool_]) -> tuple[Centers, Indices]:
+    """Find each row's nearest centre, and drop centres that no row is nearest to."""
+    labels = (centers.squares[:, None] - 2 * centers.products).argmin(axis=0)
+    alive = np.bincount(labels[part], minlength=len(centers)) > 0
+    labels = np.where(part, (np.cumsum(alive) - 1)[labels], OUT)
+    return (centers if alive.all() else centers.take(alive)), labels
+
+
+def _impurity(labels: Indices, y: Indices, n_classes: int) -> int:
+    """Count the rows that are not of their cell's heaviest class."""
+    groups, weight = np.unique(labels * n_classes + y, return_counts=True)
+    starts = np.flatnonzero(np.diff(groups // n_classes, prepend=-1))
+    return len(y) - int(np.maximum.reduceat(weight, starts).sum())
+
+
+def _is_spent(centers: Centers, budget: int | None, positive: int | None) -> bool:
+    if budget is not None and len(centers) >= budget:
+        return True
+    return positive is not None and int((centers.classes == 1).sum()) >= positive

@@ -1,0 +1,329 @@
+"""Face recognition: every face left out in turn, in all the readings that the paper allows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import StratifiedKFold
+
+from dkmeans.apps.experiments import jobs
+from dkmeans.apps.experiments.faces import Faces
+from dkmeans.apps.experiments.gram import Floats, Indices, Repulsion, inner_products
+from dkmeans.apps.experiments.representations import REPRESENTATIONS
+from dkmeans.apps.experiments.study import Arrays, Study
+
+K = 8  # clusters per person, as in the paper
+SEEDS = tuple(range(10))  # of the random starts of k-means
+REPULSIONS: tuple[Repulsion, ...] = (0.0, 0.25, 0.5, 1.0, "size")
+FEW: tuple[Repulsion, ...] = (0.0, 0.25, 0.5)  # where a run takes longer
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the faces fared that were left out.
+
+    Attributes
+    ----------
+    distance : array of shape (n_people, n_faces)
+        Squared distance to the nearest centre of each person, nan for faces never left out.
+    ssd : array of shape (n_faces,)
+        Sum of squared distances of the rows that the reading compares, when a face is left out.
+    notes : dict
+        Further facts about the models.
+    """
+
+    distance: Floats
+    ssd: Floats
+    notes: Arrays
+
+    def prediction(self) -> Indices:
+        """Find the person with the nearest centre, -1 for faces never left out."""
+        asked = ~np.isnan(self.distance).any(axis=0)
+        return np.where(asked, np.nan_to_num(self.distance, nan=np.inf).argmin(axis=0), -1)
+
+    def error(self, y: Indices) -> float:
+        """Share of the faces taken for someone else."""
+        prediction = self.prediction()
+        return float((prediction != y)[prediction >= 0].mean())
+
+    def margin(self, y: Indices) -> Floats:
+        """Relative difference between the distance to the nearest other person and to the own."""
+        distance = np.sqrt(self.distance)
+        at = np.arange(len(y))
+        own = distance[y, at]
+        distance[y, at] = np.inf
+        rival = distance.min(axis=0)
+        return (rival - own) / (rival + own)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the paper."""
+
+    key: str
+    title: str
+    repulsions: tuple[Repulsion, ...]
+    run: Callable[["Recognition", str, Indices, tuple[Repulsion, ...]], list[Trial]]
+    compares: str  # which sums of squared distances are compared
+
+
+class Recognition:
+    """The face experiment on one set of faces.
+
+    Parameters
+    ----------
+    study : Study
+        Where work is done and kept.
+    faces : Faces
+        Pictures.
+    """
+
+    def __init__(self, study: Study, faces: Faces) -> None:
+        self.study, self.faces, self.y = study, faces, faces.person
+        self.n_people = len(faces.names)
+        self._grams: dict[str, Floats] = {}
+        self._pairs: dict[str, dict[Repulsion, list[Arrays]]] = {}
+
+    def gram(self, representation: str) -> Floats:
+        """Inner products of all faces in a representation."""
+        if representation not in self._grams:
+            self._grams.clear()  # one at a time is enough
+            rows = REPRESENTATIONS[representation](self.faces.images)
+            self._grams[representation] = inner_products(rows)
+        return self._grams[representation]
+
+    def ten_folds(self) -> Indices:
+        """Leave out a tenth of each person's faces at a time."""
+        fold = np.empty(len(self.y), dtype=np.intp)
+        split = StratifiedKFold(10, shuffle=True, random_state=0).split(self.y, self.y)
+        for number, (_, left_out) in enumerate(split):
+            fold[left_out] = number
+        return fold
+
+    def one_by_one(self, queries: int | None) -> Indices:
+        """Leave out one face at a time; all of them, or some evenly spread ones."""
+        n = len(self.y)
+        fold = np.full(n, -1, dtype=np.intp)
+        which = np.arange(n) if queries is None else np.arange(queries) * n // queries
+        fold[which] = which
+        return fold
+
+    def compute(
+        self,
+        representation: str,
+        title: str,
+        job: Callable[..., Arrays],
+        settings: list[dict[str, Any]],
+        fold: Indices,
+    ) -> list[Arrays]:
+        """Do one kind of job on one representation."""
+        how = "leave-one-out" if len(np.unique(fold)) > 10 else "10-fold"
+        inputs = {"gram": self.gram(representation), "y": self.y, "fold": fold}
+        return self.study.compute(f"{representation}, {how}: {title}", job, settings, inputs)
+
+    def nearest_neighbour_error(self, representation: str) -> float:
+        """Error of the nearest other face, for comparison."""
+        gram = self.gram(representation)
+        own = np.diagonal(gram)
+        distance = own[:, None] - 2 * gram + own
+        np.fill_diagonal(distance, np.inf)
+        return float((self.y[distance.argmin(axis=1)] != self.y).mean())
+
+    def k_means(
+        self, representation: str, fold: Indices, k: int = K, seeds: tuple[int, ...] = SEEDS
+    ) -> list[Trial]:
+        """Run k-means on each person's faces; one trial per random start."""
+        settings = [{"person": p, "k": k, "seed": s} for s in seeds for p in range(self.n_people)]
+        title = f"k-means, {k} per person"
+        done = self.compute(representation, title, jobs.classwise, settings, fold)
+        return [self._by_person(part) for part in _parts(done, self.n_people)]
+
+    def _by_person(self, results: list[Arrays]) -> Trial:
+        """Put together the models of all people; the sum of squares is that of the own model."""
+        stacked = {name: np.stack([r[name] for r in results]) for name in results[0]}
+        at = np.arange(len(self.y))
+        return Trial(stacked["distance"], stacked["person_ssd"][self.y, at], stacked)
+
+    def pairs(self, representation: str, fold: Indices) -> dict[Repulsion, list[Arrays]]:
+        """Grow every two people against each other, by repulsion; in ten folds."""
+        if representation not in self._pairs:
+            self._pairs.clear()
+            n = self.n_people - 1
+            settings = [{"person": p, "repulsion": w, "budget": K} for w in FEW for p in range(n)]
+            title = "two people, 8 in all"
+            done = self.compute(representation, title, jobs.pairs, settings, fold)
+            self._pairs[representation] = dict(zip(FEW, _parts(done, n), strict=True))
+        return self._pairs[representation]
+
+    def whole_k_means(self, representation: str, fold: Indices) -> Arrays:
+        """Run k-means on everybody's faces, without those of each turn."""
+        title = f"k-means, {K} on all faces"
+        settings = [{"k": K, "seed": 0}]
+        done = self.compute(representation, title, jobs.whole_k_means, settings, fold)
+        return done[0]
+
+
+def _parts(results: list[Arrays], size: int) -> list[list[Arrays]]:
+    return [results[i : i + size] for i in range(0, len(results), size)]
+
+
+def _one_vs_rest(title: str, **limit: int) -> Any:
+    def run(
+        recognition: Recognition,
+        representation: str,
+        fold: Indices,
+        repulsions: tuple[Repulsion, ...],
+    ) -> list[Trial]:
+        n = recognition.n_people
+        settings = [{"person": p, "repulsion": w, **limit} for w in repulsions for p in range(n)]
+        done = recognition.compute(representation, title, jobs.one_vs_rest, settings, fold)
+        trials = [recognition._by_person(part) for part in _parts(done, n)]
+        if "budget" not in limit:
+            return trials
+        # With a budget for all, the whole model is compared, not the person's part of it.
+        y, at = recognition.y, np.arange(len(recognition.y))
+        return [Trial(t.distance, t.notes["ssd"][y, at], t.notes) for t in trials]
+
+    return run
+
+
+def _joint(title: str, with_budget: bool) -> Any:
+    def run(
+        recognition: Recognition,
+        representation: str,
+        fold: Indices,
+        repulsions: tuple[Repulsion, ...],
+    ) -> list[Trial]:
+        turns = np.unique(fold[fold >= 0]).tolist()
+        size = 64 if len(turns) > 64 else 1
+        chunks = [turns[i : i + size] for i in range(0, len(turns), size)]
+        budget = K * recognition.n_people if with_budget else None
+        settings = [
+            {"turns": chunk, "repulsion": w, "budget": budget}
+            for w in repulsions
+            for chunk in chunks
+        ]
+        done = recognition.compute(representation, title, jobs.joint, settings, fold)
+        trials = []
+        for part in _parts(done, len(chunks)):
+            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
+            trials.append(Trial(together["distance"], together["ssd"], together))
+        return trials
+
+    return run
+
+
+def _pairs(combine: Callable[[list[Arrays], int], Floats]) -> Any:
+    def run(
+        recognition: Recognition,
+        representation: str,
+        fold: Indices,
+        repulsions: tuple[Repulsion, ...],
+    ) -> list[Trial]:
+        found = recognition.pairs(representation, fold)
+        nothing = np.full(len(recognition.y), np.nan)
+        return [Trial(combine(found[w], recognition.n_people), nothing, {}) for w in repulsions]
+
+    return run
+
+
+def _nearest_of_pairs(results: list[Arrays], n_people: int) -> Floats:
+    distance = np.full((n_people, results[0]["distance"].shape[2]), np.inf)
+    for person, result in enumerate(results):
+        for rival, pair in zip(result["rivals"], result["distance"], strict=True):
+            distance[person] = np.minimum(distance[person], pair[0])
+            distance[rival] = np.minimum(distance[rival], pair[1])
+    return distance
+
+
+def _count_votes(results: list[Arrays], n_people: int) -> Floats:
+    """Count the pairs that a person loses; the sum of distances decides between equals."""
+    lost = np.zeros((n_people, results[0]["distance"].shape[2]))
+    for person, result in enumerate(results):
+        for rival, pair in zip(result["rivals"], result["distance"], strict=True):
+            share = pair[0] / pair.sum(axis=0)
+            lost[person] += (share >= 0.5) + 1e-6 * share
+            lost[rival] += (share < 0.5) + 1e-6 * (1 - share)
+    return lost
+
+
+def _first_known(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Merge arrays of which each knows some columns."""
+    merged = arrays[0].copy()
+    for array in arrays[1:]:
+        merged = np.where(np.isnan(merged), array, merged)
+    return merged
+
+
+def pair_errors(
+    recognition: Recognition, representation: str, fold: Indices, repulsion: Repulsion
+) -> tuple[float, float]:
+    """Error of telling two people apart: by the pair's own model, and by k-means at equal count."""
+    y = recognition.y
+    done = recognition.pairs(representation, fold)[repulsion]
+    rival_model = recognition.k_means(representation, fold, K // 2, SEEDS[:1])[0].distance
+    wrong, wrong_k_means, asked = 0, 0, 0
+    for person, result in enumerate(done):
+        for rival, pair in zip(result["rivals"], result["distance"], strict=True):
+            rows = np.flatnonzero((y == person) | (y == rival))
+            says_rival = pair[1, rows] < pair[0, rows]
+            wrong += int((says_rival != (y[rows] == rival)).sum())
+            says_rival = rival_model[rival, rows] < rival_model[person, rows]
+            wrong_k_means += int((says_rival != (y[rows] == rival)).sum())
+            asked += len(rows)
+    return wrong / asked, wrong_k_means / asked
+
+
+READINGS = (
+    Reading(
+        "a",
+        "(a) one person against the rest, 8 clusters of the person",
+        REPULSIONS,
+        _one_vs_rest("(a) one against the rest, 8 of the person", positive=K),
+        "person",
+    ),
+    Reading(
+        "b",
+        "(b) one person against the rest, 8 clusters in all",
+        REPULSIONS,
+        _one_vs_rest("(b) one against the rest, 8 in all", budget=K),
+        "whole",
+    ),
+    Reading(
+        "c",
+        "(c) all people together, 8 clusters per person on average",
+        REPULSIONS,
+        _joint("(c) all together, 8 per person", True),
+        "everybody",
+    ),
+    Reading(
+        "d1",
+        "(d) one person against the rest, until converged",
+        FEW,
+        _one_vs_rest("(d) one against the rest, until converged"),
+        "",
+    ),
+    Reading(
+        "d2",
+        "(d) all people together, until converged",
+        FEW,
+        _joint("(d) all together, until converged", False),
+        "",
+    ),
+    Reading(
+        "p1",
+        "pairs of people, 8 clusters for the two, nearest centre of all pairs",
+        FEW,
+        _pairs(_nearest_of_pairs),
+        "",
+    ),
+    Reading(
+        "p2",
+        "pairs of people, 8 clusters for the two, most pairs won",
+        FEW,
+        _pairs(_count_votes),
+        "",
+    ),
+)

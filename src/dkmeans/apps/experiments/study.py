@@ -1,0 +1,187 @@
+"""Work that can be stopped and taken up again: every finished piece is kept on disk."""
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import dkmeans
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+Job: TypeAlias = Callable[..., Arrays]
+
+_SECONDS = "seconds of this piece"
+
+_PACKAGE = Path(dkmeans.__file__).parent
+# What can change a number. Reports and figures can not, so a better figure costs no new run.
+_NUMERICS = (
+    "engine",
+    "kernels",
+    "model",
+    *(f"apps/experiments/{name}.py" for name in ("gram", "heads", "jobs", "rendered")),
+)
+
+
+class Study:
+    """A folder of figures and of finished pieces of work.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    jobs : int
+        Number of processes.
+    console : Console
+        Where to show progress.
+    """
+
+    def __init__(self, out: Path, jobs: int, console: Console) -> None:
+        self.out, self.jobs, self.console = out, jobs, console
+        self.seconds: dict[str, float] = {}  # that each kind of work took, over all processes
+        self._kept = out / "work"
+        for folder in (self._kept, out / "figures"):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def compute(
+        self,
+        title: str,
+        job: Job,
+        settings: Sequence[Mapping[str, Any]],
+        inputs: Arrays,
+        *,
+        alone: bool = False,
+    ) -> list[Arrays]:
+        """Do a job for each setting, in parallel; take what an earlier run has finished.
+
+        Parameters
+        ----------
+        title : str
+            What people see while they wait.
+        job : callable
+            A function of a module, called as ``job(**inputs, **setting)``.
+        settings : sequence of dict
+            Arguments that JSON can hold.
+        inputs : dict of arrays
+            Arguments that all of them share.
+        alone : bool
+            Whether to do one piece at a time, as a job that measures time needs.
+
+        Returns
+        -------
+        results : list of dict of arrays
+            One per setting, in order.
+        """
+        common = hashlib.sha256(_code().encode())
+        common.update(f"{job.__module__}.{job.__qualname__}".encode())
+        for name in sorted(inputs):
+            common.update(name.encode() + _digest(inputs[name]))
+        paths = []
+        for setting in settings:
+            key = common.copy()
+            key.update(json.dumps(setting, sort_keys=True).encode())
+            paths.append(self._kept / f"{key.hexdigest()[:32]}.npz")
+        results = [_load(path) for path in paths]
+        missing = [i for i, result in enumerate(results) if result is None]
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        quiet = not self.console.is_terminal  # a file or pipe gets the lines below only
+        with Progress(*columns, console=self.console, transient=True, disable=quiet) as progress:
+            task = progress.add_task(title, total=len(settings))
+            progress.advance(task, len(settings) - len(missing))
+            for i, result in self._run(job, settings, missing, inputs, 1 if alone else self.jobs):
+                _save(paths[i], result)
+                results[i] = result
+                progress.advance(task)
+        reused = len(settings) - len(missing)
+        note = f", {reused} of them from an earlier run" if reused else ""
+        self.console.print(f"{title}: {len(settings)} done{note}", soft_wrap=True)
+        finished = [dict(result) for result in results if result is not None]
+        self.seconds[title] = float(sum(result.pop(_SECONDS) for result in finished))
+        return finished
+
+    def _run(
+        self,
+        job: Job,
+        settings: Sequence[Mapping[str, Any]],
+        which: list[int],
+        inputs: Arrays,
+        jobs: int,
+    ) -> Iterator[tuple[int, Arrays]]:
+        if jobs == 1 or len(which) < 2:
+            for i in which:
+                yield _numbered(i, job, settings[i], inputs)
+            return
+        tasks = (joblib.delayed(_numbered)(i, job, settings[i], inputs) for i in which)
+        with joblib.parallel_config("loky", inner_max_num_threads=1):
+            yield from joblib.Parallel(jobs, return_as="generator_unordered")(tasks)
+
+    def save_figure(self, name: str, figure: Any) -> str:
+        """Write a figure as PNG and SVG, and return its name."""
+        for kind, options in (("png", {"dpi": 130}), ("svg", {})):
+            figure.savefig(self.out / "figures" / f"{name}.{kind}", **options)
+        return name
+
+
+def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
+    """Write a file under another name, then put it in place, so that it is whole or not there."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _numbered(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
+    start = time.perf_counter()
+    result = job(**inputs, **setting)
+    return i, result | {_SECONDS: np.array(time.perf_counter() - start)}
+
+
+def _save(path: Path, result: Arrays) -> None:
+    arrays: dict[str, Any] = result
+    write_atomically(path, lambda file: np.savez(file, **arrays))
+
+
+def _load(path: Path) -> Arrays | None:
+    """Read a finished piece; one that cannot be read counts as not finished."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (FileNotFoundError, ValueError, EOFError, OSError, zipfile.BadZipFile):
+        return None
+
+
+def _digest(array: npt.NDArray[Any]) -> bytes:
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+@cache
+def _code() -> str:
+    """Fingerprint of the code that computes, and of NumPy's version."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for part in _NUMERICS:
+        place = _PACKAGE / part
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
