@@ -148,7 +148,7 @@ def test_work_is_reused_only_if_everything_is_the_same(tmp_path, monkeypatch):
     assert compute([1, 2], 3, 2) == ([[3, 6], [2, 4]], 2)
     assert compute([1, 2], 2, 4) == ([[2, 4], [4, 8]], 3)  # another parameter
     assert compute([1.0, 2.0], 2) == ([[2.0, 4.0]], 4)  # another input
-    monkeypatch.setattr("dkmeans.apps.experiments.study._code", lambda: "other code")
+    monkeypatch.setattr("dkmeans.apps.experiments.study._code", lambda _: "other code")
     assert compute([1, 2], 2) == ([[2, 4]], 5)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import time
 import zipfile
@@ -30,7 +31,7 @@ _NUMERICS = (
     "engine",
     "kernels",
     "model",
-    *(f"apps/experiments/{name}.py" for name in ("gram", "heads", "jobs", "rendered")),
+    *(f"apps/experiments/{name}.py" for name in ("gram", "heads", "rendered")),
 )
 
 
@@ -83,8 +84,8 @@ class Study:
         results : list of dict of arrays
             One per setting, in order.
         """
-        common = hashlib.sha256(_code().encode())
-        common.update(f"{job.__module__}.{job.__qualname__}".encode())
+        common = hashlib.sha256(_code(job.__module__).encode())
+        common.update(job.__qualname__.encode())
         for name in sorted(inputs):
             common.update(name.encode() + _digest(inputs[name]))
         paths = []
@@ -177,9 +178,10 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 
 
 @cache
-def _code() -> str:
-    """Fingerprint of the code that computes, and of NumPy's version."""
+def _code(module: str) -> str:
+    """Fingerprint of a job's module, of the other code that computes, and of NumPy's version."""
     digest = hashlib.sha256(np.__version__.encode())
+    digest.update(Path(sys.modules[module].__file__ or "").read_bytes())
     for part in _NUMERICS:
         place = _PACKAGE / part
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
