@@ -6,11 +6,18 @@ import numpy as np
 
 from dkmeans.apps.experiments.gram import Repulsion
 from dkmeans.apps.experiments.recognition import READINGS, SEEDS
-from dkmeans.apps.experiments.sections import Claim, Table, Verdict
+from dkmeans.apps.experiments.sections import Claim, Table, verdict
 
 MAIN = "high-pass"  # the representation under which k-means errs as much as in the paper
 W = 0.25  # repulsion of the leave-one-out runs
-_PAPER_K_MEANS, _PAPER_SLOPE, _PAPER_SAVING = 0.18, 1.38, 0.73
+_ROWS = {"whole": "all faces", "pair": "two people's faces", "person": "per person"}
+_PAPER_K_MEANS, _PAPER_SLOPE = 0.18, 1.38
+_SLOWEST = 0.37  # the paper's 0.27 of k-means' time, and some room
+
+
+def relative(error: float, reference: float) -> float:
+    """Error as a share of another; 1 where both are zero."""
+    return error / reference if reference else 1.0 if error == 0 else np.inf
 
 
 def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
@@ -18,21 +25,24 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
     errors, slopes = numbers["leave-one-out error"], numbers["slope"]
     times = numbers["time, ours over k-means"]
     relation = numbers["relation of slope and benefit"]
-    with_budget = {
+    same_number = {
         (name, key, w): line["ratio"]
         for name, found in table.items()
         for (key, w), line in found["lines"].items()
-        if key not in ("d1", "d2")
+        if key in ("a", "b", "c")
     }
-    best_w = min(with_budget, key=with_budget.__getitem__)
-    best = with_budget[best_w]
-    ratio = min(errors["a"], errors["c"]) / errors["k-means"]
+    best_at = min(same_number, key=same_number.__getitem__)
+    best = same_number[best_at]
+    pair = {name: relative(*found["pairs"]) for name, found in table.items()}
+    ratio = relative(min(errors["a"], errors["c"]), errors["k-means"])
     lines = table[MAIN]["lines"]
     stopped, converged = (
         min(line["error"] for (key, _), line in lines.items() if key in keys)
         for keys in (("a", "c"), ("d1", "d2"))
     )
     work = numbers["distances and rounds on all faces"]
+    alike = numbers["milliseconds per fit on all faces, both from inner products"]
+    ours, theirs = alike["(b)"], alike["k-means"]
     return [
         Claim(
             "K-means with 8 centres per person takes 18 % of the faces for someone else.",
@@ -40,26 +50,25 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             f"standard deviation {errors['k-means spread']:.1%}). Other representations: "
             + ", ".join(f"{n} {f['k-means']:.0%}" for n, f in table.items() if n != MAIN)
             + " (10-fold).",
-            _verdict(abs(errors["k-means"] - _PAPER_K_MEANS), 0.02, 0.05),
+            verdict(abs(errors["k-means"] - _PAPER_K_MEANS), 0.02, 0.05),
         ),
         Claim(
             "The discriminative algorithm errs on 12 %, a third less, at the same number of "
             "clusters.",
             f"{MAIN}, leave-one-out, w = {W}: (a) {errors['a']:.1%}, (b) {errors['b']:.1%}, (c) "
-            f"{errors['c']:.1%}: {1 - ratio:.0%} less at best. Over all readings with a budget, "
-            f"representations and w (10-fold): {1 - best:.0%} less at best, with {best_w[0]}, "
-            f"reading ({best_w[1]}), w = {best_w[2]}.",
-            "confirmed"
-            if min(ratio, best) <= 0.7
-            else "in part"
-            if min(ratio, best) < 0.95
-            else "not confirmed",
+            f"{errors['c']:.1%}: {1 - ratio:.0%} less at best. Over all representations and w "
+            f"(10-fold): {1 - best:.0%} less at best, with {best_at[0]}, ({best_at[1]}), "
+            f"w = {best_at[2]}. Telling two people apart with 8 clusters for both, beside k-means "
+            f"with 4 each (10-fold, w = {W}): "
+            + ", ".join(f"{n} {1 - r:.0%} less" for n, r in pair.items())
+            + ".",
+            verdict(min(ratio, best), 0.7, 0.95),
         ),
         Claim(
             "It is better for people throughout.",
             "Share of people with fewer errors than with k-means: "
             + ", ".join(f"({k}) {v:.0%}" for k, v in numbers["people with fewer errors"].items()),
-            _verdict(-max(numbers["people with fewer errors"].values()), -0.9, -0.5),
+            verdict(-max(numbers["people with fewer errors"].values()), -0.9, -0.5),
         ),
         Claim(
             "Run until converged it would be better still.",
@@ -75,29 +84,30 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             + ", ".join(
                 f"{line['slope']:.2f} at w = {w}" for (key, w), line in lines.items() if key == "a"
             ),
-            _verdict(min(abs(s - _PAPER_SLOPE) for s in slopes.values()), 0.05, 0.38),
+            verdict(min(abs(s - _PAPER_SLOPE) for s in slopes.values()), 0.05, 0.38),
         ),
         Claim(
             "The benefit does not depend on the sum of squared distances.",
             "Rank correlation between the ratio of the sums and the benefit, over queries: "
             + ", ".join(f"({key}) {r:+.2f}" for key, r in relation.items()),
-            _verdict(max(abs(r) for r in relation.values()), 0.1, 0.3),
+            verdict(max(abs(r) for r in relation.values()), 0.1, 0.3),
         ),
         Claim(
             "It reaches 8 clusters in 73 % less time than k-means takes to converge.",
-            "Median of the ratio of times: "
-            + ", ".join(f"{key} {t:.2f}" for key, t in times.items())
-            + f". On all faces, 8 centres: {work['(b), rounds']:.1f} rounds against "
-            f"{work['k-means, rounds']:.1f}, and "
+            "Time of DiscriminativeKMeans over that of scikit-learn's KMeans, median: "
+            + ", ".join(f"{_ROWS[key]} {t:.2f}" for key, t in times.items())
+            + ". On all faces, 8 centres: "
+            f"{work['(b), rounds']:.1f} rounds against {work['k-means, rounds']:.1f}, and "
             f"{1 - work['(b), work'] / work['k-means, work']:.0%} fewer distances from a face to "
-            "a centre.",
-            _verdict(times["whole"] - (1 - _PAPER_SAVING), 0.1, 1 - (1 - _PAPER_SAVING)),
+            f"a centre. With both written alike, from inner products, a fit takes {ours:.1f} ms "
+            f"against {theirs:.1f} ms: {1 - ours / theirs:.0%} less.",
+            "confirmed"
+            if max(times["whole"], ours / theirs) <= _SLOWEST
+            else "in part"
+            if min(times["whole"], ours / theirs) <= _SLOWEST
+            else "not confirmed",
         ),
     ]
-
-
-def _verdict(value: float, good: float, fair: float) -> Verdict:
-    return "confirmed" if value <= good else "in part" if value <= fair else "not confirmed"
 
 
 def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
@@ -119,6 +129,11 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
     references = [
         ["nearest other face (1-NN)", "", *(_percent(table[n]["1-NN"]) for n in names)],
         ["k-means, 8 per person", "", *(_percent(table[n]["k-means"]) for n in names)],
+        [
+            "k-means, 4 per person",
+            "",
+            *(_percent(table[n]["k-means, half as many"]) for n in names),
+        ],
     ]
     two = [
         [title, *(_percent(table[n]["pairs"][i]) for n in names)]
@@ -131,7 +146,8 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
             ["method", "w", *names],
             references + [line(key, "error", ".1%") for key in keys],
             "Converged runs follow the paper's rounds alone; where the impurity no longer falls "
-            "for ten rounds they end with some mixed cells.",
+            "for ten rounds they end with some mixed cells. Pairs: each model has 8 clusters, but "
+            "everybody takes part in as many models as there are others.",
         ),
         Table(
             "Error relative to k-means, 10-fold cross-validation (paper: 0.67)",

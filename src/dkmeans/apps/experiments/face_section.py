@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from dkmeans.apps.experiments import figures, jobs
-from dkmeans.apps.experiments.face_claims import MAIN, W, face_claims, face_tables
+from dkmeans.apps.experiments.face_claims import MAIN, W, face_claims, face_tables, relative
 from dkmeans.apps.experiments.faces import Faces
 from dkmeans.apps.experiments.gram import Floats, Indices
 from dkmeans.apps.experiments.recognition import (
@@ -43,7 +43,9 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
     """
     recognition = Recognition(study, faces)
     loo = _leave_one_out(recognition, queries)
-    seconds = {title: round(spent, 1) for title, spent in study.seconds.items()}
+    seconds = {
+        title: round(spent, 1) for title, spent in study.seconds.items() if "leave-one" in title
+    }
     times = _times(recognition, loo)
     table = _table(recognition)
     y = faces.person
@@ -60,7 +62,7 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
 
     asked = int((loo["fold"] >= 0).sum())
     left_out = f"each of the {asked} faces" if asked == len(y) else f"{asked} of the faces"
-    numbers = _numbers(loo, y, scatter, times, table) | {
+    numbers = _numbers(study, loo, y, scatter, times, table) | {
         "faces": len(y),
         "people": recognition.n_people,
         "left out one by one": asked,
@@ -168,7 +170,7 @@ def _table(recognition: Recognition) -> dict[str, Any]:
             for w, trial in zip(reading.repulsions, trials, strict=True):
                 lines[reading.key, w] = {
                     "error": trial.error(y),
-                    "ratio": trial.error(y) / np.mean(errors),
+                    "ratio": relative(trial.error(y), float(np.mean(errors))),
                     "slope": _slope(*_sums(reading, trial, k_means, whole)),
                     "clusters per person": _clusters(reading, trial, recognition),
                     "stalled": float(np.nanmean(trial.notes.get("stalled", np.zeros(1)))),
@@ -178,6 +180,7 @@ def _table(recognition: Recognition) -> dict[str, Any]:
             "k-means": float(np.mean(errors)),
             "k-means spread": float(np.std(errors, ddof=1)),
             "pairs": pair_errors(recognition, representation, fold, W),
+            "k-means, half as many": recognition.half_k_means(representation, fold).error(y),
             "lines": lines,
         }
     return table
@@ -239,6 +242,7 @@ def _scatter(loo: dict[str, Any], y: Indices) -> list[dict[str, Any]]:
 
 
 def _numbers(
+    study: Study,
     loo: dict[str, Any],
     y: Indices,
     scatter: list[dict[str, Any]],
@@ -247,6 +251,7 @@ def _numbers(
 ) -> dict[str, Any]:
     errors = [trial.error(y) for trial in loo["k-means"]]
     people = _errors_by_person(loo["k-means"], y)
+    asked = int((loo["fold"] >= 0).sum())
     return {
         "leave-one-out error": {
             "k-means": float(np.mean(errors)),
@@ -266,6 +271,10 @@ def _numbers(
             for method, notes in (("k-means", loo["whole k-means"]), ("(b)", loo["b"].notes))
             for name in ("work", "rounds")
         },
+        "milliseconds per fit on all faces, both from inner products": {
+            "k-means": 1e3 * _seconds(study, "8 on all faces") / asked,
+            "(b)": 1e3 * _seconds(study, "(b) one") / (asked * len(people)),
+        },
         "table": {
             representation: {
                 **{key: value for key, value in found.items() if key != "lines"},
@@ -277,6 +286,13 @@ def _numbers(
             for representation, found in table.items()
         },
     }
+
+
+def _seconds(study: Study, part: str) -> float:
+    """Seconds of the leave-one-out run whose title has this part."""
+    return sum(
+        s for title, s in study.seconds.items() if "leave-one-out" in title and part in title
+    )
 
 
 def _mean(values: Floats) -> float:

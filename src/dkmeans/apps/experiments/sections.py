@@ -6,6 +6,11 @@ from typing import Any, Literal, TypeAlias
 Verdict: TypeAlias = Literal["confirmed", "in part", "not confirmed"]
 
 
+def verdict(distance: float, good: float, fair: float) -> Verdict:
+    """Judge by how far a measurement is from what was claimed."""
+    return "confirmed" if distance <= good else "in part" if distance <= fair else "not confirmed"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of the paper and what was measured."""
