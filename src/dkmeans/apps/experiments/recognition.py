@@ -120,7 +120,8 @@ class Recognition:
         fold: Indices,
     ) -> list[Arrays]:
         """Do one kind of job on one representation."""
-        how = "leave-one-out" if len(np.unique(fold)) > 10 else "10-fold"
+        asked = fold[fold >= 0]
+        how = "leave-one-out" if len(np.unique(asked)) == len(asked) else "10-fold"
         inputs = {"gram": self.gram(representation), "y": self.y, "fold": fold}
         return self.study.compute(f"{representation}, {how}: {title}", job, settings, inputs)
 
