@@ -85,25 +85,26 @@ def probability():
 
 
 def budget():
-    """Print the error on digits at budgets and at convergence, beside class-wise k-means."""
+    """Print the error on digits at budgets, for each growth, beside class-wise k-means."""
     X, y = load_digits(return_X_y=True)
+    methods = {
+        "paper": lambda k: DiscriminativeKMeans(k),
+        "best": lambda k: DiscriminativeKMeans(k, growth="best"),
+        "best, refined": lambda k: DiscriminativeKMeans(k, growth="best", refine="margin"),
+        "class-wise k-means": lambda k: ClasswiseKMeans(k),
+    }
     result = {}
-    print(f"{'clusters':>10}{'dkmeans':>16}{'class-wise k-means':>22}")
-    for k in (20, 40, 100, None):
-        ours, theirs, counts = [], [], []
+    print(f"{'clusters':>10}" + "".join(f"{name:>20}" for name in methods))
+    for k in (10, 20, 40, 100):
+        errors = {name: [] for name in methods}
         for X_train, y_train, X_test, y_test in folds(X, y):
-            model = DiscriminativeKMeans(k).fit(X_train, y_train)
-            ours.append(100 * (1 - model.score(X_test, y_test)))
-            counts.append(model.n_clusters_)
-            kmeans = ClasswiseKMeans(model.n_clusters_).fit(X_train, y_train)
-            theirs.append(100 * (1 - kmeans.score(X_test, y_test)))
-        name = str(k or f"{np.mean(counts):.0f} (none)")
-        ours, theirs = np.array(ours), np.array(theirs)
-        print(
-            f"{name:>10}{ours.mean():>9.2f} +-{ours.std(ddof=1) / 5**0.5:5.2f}"
-            f"{theirs.mean():>15.2f} +-{theirs.std(ddof=1) / 5**0.5:5.2f}"
-        )
-        result[name] = [round(float(ours.mean()), 2), round(float(theirs.mean()), 2)]
+            for name, make in methods.items():
+                model = make(k).fit(X_train, y_train)
+                errors[name].append(100 * (1 - model.score(X_test, y_test)))
+        line = {name: np.array(values) for name, values in errors.items()}
+        shown = (f"{e.mean():.2f} +- {e.std(ddof=1) / 5**0.5:.2f}" for e in line.values())
+        print(f"{k:>10}" + "".join(f"{text:>20}" for text in shown), flush=True)
+        result[str(k)] = {name: round(float(e.mean()), 2) for name, e in line.items()}
     print_result(result)
 
 

@@ -124,14 +124,7 @@ class Naive:
         self.begin()
         self.round, self.converged, self.cut_short, self.phases = 0, False, False, []
 
-        least, stale = math.inf, 0
-        while stale < PATIENCE:
-            self.paper_round()
-            self.converged = not self.mixed() and self.moved == 0
-            if self.over():
-                break
-            stale = 0 if self.excess() < least else stale + 1
-            least = min(least, self.excess())
+        self.grow()
         for _ in range(3):
             self.freeze()
             self.settle()
@@ -151,6 +144,16 @@ class Naive:
         )
 
     # One round of each kind
+
+    def grow(self):
+        least, stale = math.inf, 0
+        while stale < PATIENCE:
+            self.paper_round()
+            self.converged = not self.mixed() and self.moved == 0
+            if self.over():
+                break
+            stale = 0 if self.excess() < least else stale + 1
+            least = min(least, self.excess())
 
     def paper_round(self):
         cells = [self.halved(i, groups) for i, groups in enumerate(self.cells())]
@@ -210,18 +213,20 @@ class Naive:
             if g not in large or g.old:
                 result.append(g)
                 continue
-            m = [float(v) for v in g.mean]
-            far = min(
-                (tuple(map(float, self.X[r])) for r in g.rows), key=lambda x: (-squared(x, m), x)
-            )
-            sides = ([], [])
-            for r in g.rows:
-                dot = 0.0
-                for x, f, c in zip(self.X[r], far, m, strict=True):
-                    dot = dot + (float(x) - c) * (f - c)
-                sides[dot > 0].append(r)
-            result += [self.group(g.cls, side) for side in sides if side]
+            result += self.sides(g)
         return result
+
+    def sides(self, g):
+        """Cut a group in two across the direction to its farthest row."""
+        m = [float(v) for v in g.mean]
+        far = min((tuple(map(float, self.X[r])) for r in g.rows), key=lambda x: (-squared(x, m), x))
+        sides = ([], [])
+        for r in g.rows:
+            dot = 0.0
+            for x, f, c in zip(self.X[r], far, m, strict=True):
+                dot = dot + (float(x) - c) * (f - c)
+            sides[dot > 0].append(r)
+        return [self.group(g.cls, side) for side in sides if side]
 
     def freeze(self):
         changed = set()
@@ -434,6 +439,135 @@ class Naive:
         """Weight and sums of each prototype's rows of each class."""
         cells = zip(self.protos, self.cells(), strict=True)
         return {(p.id, g.cls): (g.weight, g.sums) for p, groups in cells for g in groups}
+
+
+def margins(X, y, rows, centers, classes, dtype):
+    """Own and rival prototype, both squared distances, and the winner, of each row."""
+    found = {}
+    for r in rows:
+        if y[r] not in classes:
+            continue
+        sides = []
+        for mine in (True, False):
+            distances = {
+                i: distance(X[r], c, dtype)
+                for i, c in enumerate(centers)
+                if (classes[i] == y[r]) == mine
+            }
+            best = min(distances, key=lambda i: (distances[i], i))
+            sides.append((best, distances[best], squared(X[r], centers[best])))
+        (own, d_own, near), (rival, d_rival, far) = sides
+        winner = min((d_own, own), (d_rival, rival))[1]
+        found[r] = (own, rival, near, far, winner)
+    return found
+
+
+def relative(near, far):
+    return (near - far) / (near + far) if near + far > 0 else 0.0
+
+
+def rounded(value):
+    """To 36 bits, so that costs that tie but for rounding do tie."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(math.ldexp(mantissa, 36)), exponent - 36)
+
+
+class NaiveBest(Naive):
+    """Growth that makes the most of a budget."""
+
+    def grow(self):
+        (groups,) = self.cells()
+        large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
+        means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
+        self.advance("grow", self.revived(means))
+        least, stale = math.inf, 0
+        while stale < 5 and self.round < self.max_iter:
+            if self.room() <= 0 or (self.k is None and not self.mixed()):
+                break
+            if len({p.cls for p in self.protos}) < 2:
+                break
+            children = self.split()
+            if children is None:
+                break
+            last = self.k is not None and len(children) >= self.k
+            children = self.revived(self.settled(children, 30 if last else 3))
+            before = len(self.protos)
+            self.advance("grow", children)
+            gained = self.excess() < least or len(self.protos) > before
+            stale = 0 if gained else stale + 1
+            least = min(least, self.excess())
+
+    def split(self):
+        centers, classes = [p.center for p in self.protos], [p.cls for p in self.protos]
+        found = margins(self.X, self.y, self.active, centers, classes, self.dtype)
+        cost, loses = [0.0] * len(centers), set()
+        for i in range(len(centers)):
+            terms = []
+            for r, (own, _, near, far, winner) in found.items():
+                if own == i:
+                    terms.append(self.w[r] / (1 + math.exp(-5 * relative(near, far))))
+                    if classes[winner] != classes[i]:
+                        loses.add(i)
+            cost[i] = math.fsum(terms)
+        rows = self.own_rows(centers, classes)
+        eligible = [i for i in rows if cost[i] > 0 and (self.k is not None or i in loses)]
+        want = int(min(self.room(), max(1, int(len(centers) * (1.6 - 1)))))
+        queue = sorted(eligible, key=lambda i: (-rounded(cost[i]), i))[: 2 * want]
+        halves = {}
+        for i in queue:
+            sides = self.sides(self.group(classes[i], rows[i]))
+            if len(sides) == 2 and all(self.is_large(g) for g in sides):
+                halves[i] = sides
+        chosen = [i for i in queue if i in halves][:want]
+        if not chosen:
+            return None
+        self.cut_short = self.k is not None
+        children = []
+        for i in sorted(rows):
+            parts = halves[i] if i in chosen else [self.group(classes[i], rows[i])]
+            children += [(i, classes[i], self.cast(map(float, g.mean))) for g in parts]
+        return children
+
+    def own_rows(self, centers, classes):
+        """Rows of each prototype when every row goes to the nearest of its class."""
+        rows = {}
+        for r in self.active:
+            mine = [i for i in range(len(centers)) if classes[i] == self.y[r]]
+            if mine:
+                best = min(mine, key=lambda i: (distance(self.X[r], centers[i], self.dtype), i))
+                rows.setdefault(best, []).append(r)
+        return rows
+
+    def settled(self, children, times):
+        for _ in range(times):
+            rows = self.own_rows([c for *_, c in children], [cls for _, cls, _ in children])
+            moved = [
+                (p, cls, self.cast(map(float, self.group(cls, rows[i]).mean)) if i in rows else c)
+                for i, (p, cls, c) in enumerate(children)
+            ]
+            if moved == children:
+                break
+            children = moved
+        return children
+
+    def revived(self, children):
+        classes, centers = [cls for _, cls, _ in children], [c for *_, c in children]
+        if len(set(classes)) < 2:
+            return children
+        found = margins(self.X, self.y, self.active, centers, classes, self.dtype)
+        wins = {winner for *_, winner in found.values()}
+        lost = [i for i in range(len(children)) if i not in wins]
+        for cls in set(classes):
+            mine = [i for i in lost if classes[i] == cls]
+            places = {}
+            for r, (_, _, near, far, _) in found.items():
+                if self.y[r] == cls and near > 0 and far > 0:
+                    places[tuple(float(v) + 0.0 for v in self.X[r])] = relative(near, far)
+            # Rows that tie with the last that is needed are ordered by value.
+            order = sorted(places, key=lambda x: (-places[x], x))
+            for i, place in zip(mine, order, strict=False):
+                children[i] = (children[i][0], cls, list(place))
+        return children
 
 
 class NaiveContinued(Naive):

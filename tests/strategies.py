@@ -6,6 +6,15 @@ from hypothesis.extra import numpy as hnp
 
 dtypes = st.sampled_from([np.float64, np.float32])
 repulsions = st.sampled_from([0.0, 0.25, 0.5, 1.0, 10.0, "size"])
+growths = st.sampled_from(["paper", "best"])
+# Ways to grow and to go on from there.
+parameters = st.fixed_dictionaries(
+    {
+        "repulsion": repulsions,
+        "growth": growths,
+        "refine": st.sampled_from([None, "margin"]),
+    }
+)
 
 # Few distinct values: ties, duplicates, coinciding means and conflicts in plenty.
 coarse = st.integers(-4, 4).map(lambda v: v / 2)

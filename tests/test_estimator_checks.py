@@ -20,6 +20,8 @@ from dkmeans import DiscriminativeKMeans
         DiscriminativeKMeans(max_clusters=10, repulsion=0.25),
         DiscriminativeKMeans(prune=True),
         DiscriminativeKMeans(min_cluster_size=2),
+        DiscriminativeKMeans(growth="best"),
+        DiscriminativeKMeans(max_clusters=10, growth="best", refine="margin"),
     ]
 )
 def test_estimator_check(estimator, check):

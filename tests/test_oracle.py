@@ -5,20 +5,26 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import Naive, NaiveContinued, Proto
+from naive import Naive, NaiveBest, NaiveContinued, Proto
 
 from dkmeans import DiscriminativeKMeans
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
 
-def compare(X, y, w, repulsion, budget=None, min_size=None, max_iter=300):
-    naive = Naive(
+def compare(X, y, w, repulsion=0.0, budget=None, min_size=None, max_iter=300, growth="paper"):
+    oracle = NaiveBest if growth == "best" else Naive
+    naive = oracle(
         X, y, w, repulsion=repulsion, max_clusters=budget, min_size=min_size, max_iter=max_iter
     )
     expected = naive.fit()
     model = DiscriminativeKMeans(
-        budget, repulsion=repulsion, min_cluster_size=min_size, max_iter=max_iter, n_threads=1
+        budget,
+        repulsion=repulsion,
+        growth=growth,
+        min_cluster_size=min_size,
+        max_iter=max_iter,
+        n_threads=1,
     ).fit(X, y, w)
     phases = list(
         zip(
@@ -48,6 +54,14 @@ def compare(X, y, w, repulsion, budget=None, min_size=None, max_iter=300):
 def test_grows_as_the_oracle_does(data, repulsion):
     X, y = data
     compare(X, y, None, repulsion)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=strategies.weighted(), extra=st.none() | st.integers(0, 12))
+def test_the_best_growth_is_that_of_the_oracle(data, extra):
+    X, y, w = data
+    budget = None if extra is None else len(np.unique(y)) + extra
+    compare(X, y, w, budget=budget, growth="best")
 
 
 @settings(max_examples=200, deadline=None)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
@@ -49,6 +50,18 @@ def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weight
             assert_same(first, again)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bit_identical_with_the_best_growth_and_refinement(dtype, weighted):
+    X, y = noisy(800, dtype=dtype)
+    w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
+    model = DiscriminativeKMeans(30, growth="best", refine="margin")
+    first = clone(model).set_params(n_threads=1).fit(X, y, w)
+    for n_threads, memory_mb in ((1, 0.05), (2, None), (3, 0.3)):
+        again = clone(model).set_params(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
+        assert_same(first, again)
+
+
 def test_bit_identical_in_other_processes():
     code = """
 import hashlib, sys, numpy as np
@@ -81,10 +94,10 @@ def test_nothing_random_is_used_in_fit(monkeypatch):
     DiscriminativeKMeans().fit(X, np.arange(20) % 3)
 
 
-@given(data=strategies.labelled(), repulsion=strategies.repulsions, seed=st.integers(0, 99))
-def test_labels_are_those_of_predict_cluster_and_of_transform(data, repulsion, seed):
+@given(data=strategies.labelled(), parameters=strategies.parameters, seed=st.integers(0, 99))
+def test_labels_are_those_of_predict_cluster_and_of_transform(data, parameters, seed):
     X, y = data
-    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    model = DiscriminativeKMeans(**parameters).fit(X, y)
     assert (model.labels_ == model.predict_cluster(X)).all()
     assert (model.labels_ == model.transform(X).argmin(axis=1)).all()
     new = X[np.random.default_rng(seed).permutation(len(X))] * X.dtype.type(0.75)
@@ -92,21 +105,21 @@ def test_labels_are_those_of_predict_cluster_and_of_transform(data, repulsion, s
     assert (model.predict(new) == model.cluster_classes_[model.predict_cluster(new)]).all()
 
 
-@given(data=strategies.weighted(), repulsion=strategies.repulsions, extra=st.integers(0, 5))
-def test_no_prototype_is_empty(data, repulsion, extra):
+@given(data=strategies.weighted(), parameters=strategies.parameters, extra=st.integers(0, 5))
+def test_no_prototype_is_empty(data, parameters, extra):
     X, y, w = data
     for budget in (None, int(y.max()) + 1 + extra):
-        model = DiscriminativeKMeans(budget, repulsion=repulsion).fit(X, y, w)
+        model = DiscriminativeKMeans(budget, **parameters).fit(X, y, w)
         assert (model.cluster_sizes_ > 0).all()
         np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, w))
 
 
-@given(data=strategies.weighted(), repulsion=strategies.repulsions)
-def test_a_weight_equals_the_row_so_many_times(data, repulsion):
+@given(data=strategies.weighted(), parameters=strategies.parameters)
+def test_a_weight_equals_the_row_so_many_times(data, parameters):
     X, y, w = data
-    weighted = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
+    weighted = DiscriminativeKMeans(**parameters).fit(X, y, w)
     again = np.repeat(np.arange(len(y)), w.astype(int))
-    repeated = DiscriminativeKMeans(repulsion=repulsion).fit(X[again], y[again])
+    repeated = DiscriminativeKMeans(**parameters).fit(X[again], y[again])
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
     assert (weighted.labels_[again] == repeated.labels_).all()
     assert (weighted.cluster_sizes_ == repeated.cluster_sizes_).all()
@@ -132,12 +145,12 @@ def test_a_row_of_weight_zero_takes_no_part_but_gets_a_label(data):
     assert (model.labels_ == model.predict_cluster(X)).all()
 
 
-@given(data=strategies.weighted(), repulsion=strategies.repulsions, seed=st.integers(0, 99))
-def test_the_order_of_rows_changes_nothing(data, repulsion, seed):
+@given(data=strategies.weighted(), parameters=strategies.parameters, seed=st.integers(0, 99))
+def test_the_order_of_rows_changes_nothing(data, parameters, seed):
     X, y, w = data
     order = np.random.default_rng(seed).permutation(len(y))
-    one = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
-    other = DiscriminativeKMeans(repulsion=repulsion).fit(X[order], y[order], w[order])
+    one = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    other = DiscriminativeKMeans(**parameters).fit(X[order], y[order], w[order])
     assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
     assert (one.labels_[order] == other.labels_).all()
     assert one.inertia_ == other.inertia_
@@ -151,11 +164,11 @@ def test_the_names_of_classes_change_nothing():
     assert letters.predict(X[:1])[0] in "abcde"
 
 
-@given(data=strategies.weighted(), repulsion=strategies.repulsions)
-def test_dense_equals_csr(data, repulsion):
+@given(data=strategies.weighted(), repulsion=strategies.repulsions, growth=strategies.growths)
+def test_dense_equals_csr(data, repulsion, growth):
     X, y, w = data
-    dense = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w)
-    sparse = DiscriminativeKMeans(repulsion=repulsion).fit(sp.csr_array(X), y, w)
+    dense = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y, w)
+    sparse = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(sp.csr_array(X), y, w)
     assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
     assert (dense.labels_ == sparse.labels_).all()
     assert dense.transform(X).tobytes() == sparse.transform(sp.csr_array(X)).tobytes()

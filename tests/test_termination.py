@@ -45,10 +45,11 @@ def cases():
 
 # scikit-learn asks whether y is meant for regression when there is a class per point.
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
-@pytest.mark.parametrize("repulsion", REPULSIONS)
+@pytest.mark.parametrize("repulsion", [*REPULSIONS, "best growth"])
 @pytest.mark.parametrize(("X", "y"), [pytest.param(X, y, id=name) for name, X, y in cases()])
 def test_converges_with_every_training_label_right(X, y, repulsion):
-    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    how = {"growth": "best"} if repulsion == "best growth" else {"repulsion": repulsion}
+    model = DiscriminativeKMeans(**how).fit(X, y)
     assert model.converged_
     assert model.score(X, y) == 1.0
     assert model.conflicts_ == []
@@ -96,10 +97,14 @@ def test_weights_may_span_eighteen_orders_of_magnitude(repulsion):
 
 
 @settings(max_examples=300)
-@given(data=strategies.labelled(values=strategies.wild), repulsion=strategies.repulsions)
-def test_ends_pure_for_all_finite_input(data, repulsion):
+@given(
+    data=strategies.labelled(values=strategies.wild),
+    repulsion=strategies.repulsions,
+    growth=strategies.growths,
+)
+def test_ends_pure_for_all_finite_input(data, repulsion, growth):
     X, y = data
-    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    model = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y)
     assert model.converged_
     right = model.predict(X) == y
     in_conflict = np.zeros(len(y), dtype=bool)
@@ -111,12 +116,12 @@ def test_ends_pure_for_all_finite_input(data, repulsion):
     assert right[~in_conflict].all()
 
 
-@given(data=strategies.labelled(), repulsion=strategies.repulsions)
-def test_a_budget_is_spent_exactly_wherever_growth_would_pass_it(data, repulsion):
+@given(data=strategies.labelled(), repulsion=strategies.repulsions, growth=strategies.growths)
+def test_a_budget_is_spent_exactly_wherever_growth_would_pass_it(data, repulsion, growth):
     X, y = data
-    unlimited = DiscriminativeKMeans(repulsion=repulsion).fit(X, y).n_clusters_
+    unlimited = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y).n_clusters_
     for budget in range(int(y.max()) + 1, unlimited + 2):
-        model = DiscriminativeKMeans(budget, repulsion=repulsion).fit(X, y)
+        model = DiscriminativeKMeans(budget, repulsion=repulsion, growth=growth).fit(X, y)
         assert model.n_clusters_ <= budget
         if budget <= unlimited:
             assert model.n_clusters_ == budget

@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from dkmeans import fitting, validate
 from dkmeans.engine import decide, edit, query
 from dkmeans.engine.grow import grow
+from dkmeans.engine.run import State
 from dkmeans.engine.threads import default_threads
 
 _MANY = 20  # fewer prototypes than this are not worth a warning
@@ -46,8 +47,15 @@ class DiscriminativeKMeans(
         How far children push each other apart, as a multiple of the distance between their
         class's mean and the mean of the cell's other rows. "size" takes the share of the cell's
         weight that belongs to other classes.
-    growth : {"paper"}, default="paper"
+    growth : {"paper", "best"}, default="paper"
         How clusters are added. "paper" follows the rounds of the paper and stops at the budget.
+        "best" is after the most accuracy at a budget: it splits the clusters that cost most, and
+        lets the prototypes settle between splits; `repulsion` plays no part in it. Going on from
+        an earlier fit follows the paper either way.
+    refine : {"margin", None}, default=None
+        "margin" goes on, once the clusters are grown, to move them so that rows lie farther from
+        the border of their class: up to 60 passes over the rows, at the same number of clusters.
+        `partial_fit` refines on its first call only, as it needs all rows.
     min_cluster_size : float or None, default=None
         Sum of `sample_weight` that a class needs in a cell to earn a cluster of its own.
     max_iter : int, default=300
@@ -134,7 +142,8 @@ class DiscriminativeKMeans(
         max_clusters: int | None = None,
         *,
         repulsion: float | Literal["size"] = "size",
-        growth: Literal["paper"] = "paper",
+        growth: Literal["paper", "best"] = "paper",
+        refine: Literal["margin"] | None = None,
         min_cluster_size: float | None = None,
         max_iter: int = 300,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -147,6 +156,7 @@ class DiscriminativeKMeans(
         self.max_clusters = max_clusters
         self.repulsion = repulsion
         self.growth = growth
+        self.refine = refine
         self.min_cluster_size = min_cluster_size
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -373,6 +383,7 @@ class DiscriminativeKMeans(
         for state in grow(fit.run):
             if state.round:
                 records.append(state.record(fit.source.weight_unit))
+        assert isinstance(state, State)
         self._publish(fitting.results(self, fit, state, records))
         self._advise(finished=fit.run.converged or state.round < self.max_iter)
         return self

@@ -64,6 +64,8 @@ def prepare(
         estimator.max_iter,
         least,
         estimator.prune,
+        best=estimator.growth == "best",
+        refine=estimator.refine == "margin" and how != "on",
         make_way=how == "on",
     )
     return Fit(training, source, Run(source.rows, rules, start, tree))

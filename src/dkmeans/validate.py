@@ -61,7 +61,13 @@ def check_parameters(params: dict[str, Any]) -> None:
         "it must be a finite number >= 0 or 'size'",
     )
     growth = params["growth"]
-    require("growth", isinstance(growth, str) and growth == "paper", "it must be 'paper'")
+    require(
+        "growth",
+        isinstance(growth, str) and growth in ("paper", "best"),
+        "it must be 'paper' or 'best'",
+    )
+    refine = params["refine"]
+    require("refine", refine is None or refine == "margin", "it must be 'margin' or None")
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(

@@ -21,6 +21,8 @@ class Rules:
     max_iter: int
     min_weights: Floats | None = None  # by class: weight that a group needs to earn a child
     prune: bool = False
+    best: bool = False  # whether growth is after the most accuracy, not the paper's letter
+    refine: bool = False  # whether to lower the margin cost at the end
     make_way: bool = False  # whether light prototypes give way to heavier groups at the budget
 
 
@@ -60,7 +62,7 @@ def see_cells(
 ) -> Cells:
     """Find out which groups and cells a tally has; every cell of it has at least one group."""
     starts = run_starts(groups.cells)
-    weight = _comparable(groups.weight)
+    weight = comparable(groups.weight)
     large = np.ones(len(groups), dtype=bool)
     if rules.min_weights is not None:
         large = weight >= rules.min_weights[groups.classes]
@@ -78,7 +80,7 @@ def see_cells(
     return Cells(groups, starts, weight, large, order[starts], mixed, still, remembered)
 
 
-def _comparable(weight: Floats) -> Floats:
+def comparable(weight: Floats) -> Floats:
     """Round to 36 bits, so that weights that tie but for rounding do tie."""
     mantissa, exponent = np.frexp(weight)
     return np.ldexp(np.rint(np.ldexp(mantissa, 36)), exponent - 36)

@@ -8,24 +8,33 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
+from dkmeans.engine.best import best_rounds
 from dkmeans.engine.coincide import halve_coinciding
 from dkmeans.engine.ending import end, fill
+from dkmeans.engine.margins import Pass
 from dkmeans.engine.prune import prune
+from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import next_children
 
 PATIENCE = 10  # rounds without less impurity before the guaranteed ending takes over
 
 
-def grow(run: Run) -> Iterator[State]:
-    """Run to the end; the last state that is yielded is the result."""
+def grow(run: Run) -> Iterator[State | Pass]:
+    """Run to the end; the last that is yielded is a state, and the result."""
     state = run.begin()
     yield state
-    state = yield from _paper_rounds(run, state)
+    # Going on from an earlier fit follows the paper: its rounds leave alone what has not changed.
+    rounds = best_rounds if run.rules.best and run.start is None else _paper_rounds
+    state = yield from rounds(run, state)
     state = yield from end(run, state)
     state = yield from fill(run, state)
     if run.rules.prune:
-        yield from prune(run, state)
+        for pruned in prune(run, state):
+            yield pruned
+            state = pruned
+    if run.rules.refine:
+        yield from refine(run, state)
 
 
 def _paper_rounds(run: Run, state: State) -> Generator[State, None, State]:

@@ -5,7 +5,8 @@ visits all rows in tiles, and returns something small (tallies, chosen rows). Wh
 stays here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
@@ -109,12 +110,48 @@ class Rows:
             assign(X, packed, labels[tile])
             own_distances(X, labels[tile], squares[tile])
 
-        self._for_tiles(task, len(prototypes))
+        self.for_tiles(task, len(prototypes))
         self.labels, self.squares, self.previous = labels, squares, previous
         changed = labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
         self._square_units = self._units(self._largest_square(prototypes, memory))
         return self.tally(), moved
+
+    def assign_own(self, prototypes: Prototypes) -> Tally:
+        """Assign every row to the nearest prototype of its own class, and tally.
+
+        Rows of classes that have no prototype are assigned to no one.
+        """
+        sparse = sp.issparse(self.X)
+        packed = pack(prototypes.centers, sparse=sparse)
+        own_distances = OwnDistances(prototypes.centers, sparse=sparse)
+        known = np.isin(self.y, prototypes.classes)
+        labels = np.full_like(self.labels, _NOBODY)
+        squares = np.zeros_like(self.squares)
+
+        def task(tile: slice) -> None:
+            part = np.flatnonzero(known[tile])
+            if not len(part):
+                return
+            X = self.X[tile][part]
+            nearest, distances = np.empty(len(part), dtype=np.intp), np.empty(len(part))
+            assign(X, packed, nearest, prototypes.classes == self.y[tile][part, None])
+            own_distances(X, nearest, distances)
+            labels[tile][part], squares[tile][part] = nearest, distances
+
+        self.for_tiles(task, 2 * len(prototypes))
+        self.labels, self.squares = labels, squares
+        self._square_units = self._units(self._largest_square(prototypes, None))
+        return self.tally()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Come back, at the end, to the cells that rows are in now."""
+        labels, squares, units = self.labels, self.squares, self._square_units
+        try:
+            yield
+        finally:
+            self.labels, self.squares, self._square_units = labels, squares, units
 
     def tally(self) -> Tally:
         """Tally the rows per cell and class, as they are assigned now."""
@@ -143,7 +180,7 @@ class Rows:
                 side = inner_products(offsets, directions[group]) > 0
                 halves[tile][rows] = 2 * group + side
 
-        self._for_tiles(task, 1)
+        self.for_tiles(task, 1)
         return self._tally(halves, named=np.repeat(codes, 2))
 
     def pick(
@@ -200,7 +237,7 @@ class Rows:
                     if rival < (best[g], *chosen[g]):
                         best[g], chosen[g] = cost[row], values[row]
 
-        self._for_tiles(task, 1)
+        self.for_tiles(task, 1)
         return chosen, best < np.inf
 
     def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
@@ -224,15 +261,16 @@ class Rows:
         return np.unique(self.labels[stray]), np.unique(self.previous[stray])
 
     def group_codes(self) -> Indices:
-        """Cell and class of each row as one number, -1 for rows of weight 0."""
-        codes = self.labels * self.n_classes + self.y
+        """Cell and class of each row as one number, -1 for rows of weight 0 or of no cell."""
+        codes = np.where(self.labels < 0, _NOBODY, self.labels * self.n_classes + self.y)
         if self.active is not None:
             codes[~self.active] = _NOBODY
         return codes
 
     # How
 
-    def _for_tiles(self, task: Callable[[slice], None], n_centers: int) -> None:
+    def for_tiles(self, task: Callable[[slice], None], n_centers: int) -> None:
+        """Call a task on every tile of rows; `n_centers` is for how many it has work arrays."""
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
         per_row = n_centers * (2 * itemsize + 1) + d * (itemsize + 8 * (self._n_slices + 3))
@@ -253,7 +291,7 @@ class Rows:
                 np.maximum(largest, tile_largest, out=largest)
                 np.minimum(smallest, tile_smallest, out=smallest)
 
-        self._for_tiles(task, 1)
+        self.for_tiles(task, 1)
         return largest, smallest
 
     def _set_grids(self, remembered: Memory | None) -> None:
@@ -317,7 +355,7 @@ class Rows:
                 else:
                     weights[:, at] += group_totals(w, self._weight_units, order, starts)
 
-        self._for_tiles(task, 1)
+        self.for_tiles(task, 1)
         pairs = keys if named is None else named[keys]
         return Tally(pairs // self.n_classes, pairs % self.n_classes, weights, sums, squares)
 

@@ -40,6 +40,7 @@ class State:
     cut_short: bool  # whether the budget has denied anyone a child so far
     inertia: float  # weighted sum of squared distances of the rows to their centres
     memory: Memory | None = None  # what earlier rows left, if they are not among the rows
+    margin_cost: float = np.nan  # where refinement has measured it
 
     @property
     def n_mixed(self) -> int:
@@ -69,6 +70,7 @@ class State:
             "impurity": self.cells.impurity,
             "moved": self.moved,
             "inertia": self.inertia * weight_unit,
+            "cost": self.margin_cost,
             "seconds": self.seconds,
         }
 

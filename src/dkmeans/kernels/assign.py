@@ -73,7 +73,12 @@ def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
     return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
-def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
+def assign(
+    X: Matrix,
+    packed: PackedCenters,
+    labels: Indices,
+    allowed: npt.NDArray[np.bool_] | None = None,
+) -> None:
     """Write the index of the nearest centre of each row.
 
     Parameters
@@ -84,25 +89,73 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
         IN.
     labels : array of shape (n,)
         OUT.
+    allowed : array of shape (n, k), optional
+        IN. Which centres count for each row, at least one; all if not given.
     """
     if len(packed.centers) == 1:
         labels[:] = 0
         return
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores, squares = _scores(X, packed)
-        np.argmin(scores, axis=1, out=labels)
-        best = scores[np.arange(len(labels)), labels]
-        kappa = packed.relative_error
-        limits = np.finfo(packed.centers.dtype)
-        grain = packed.scale * float(limits.smallest_subnormal)  # of the reference, scaled
-        floor = X.shape[1] * float(limits.tiny) + 4 * grain * (packed.reach + grain)
-        limit = best + packed.slack[labels] + 2 * kappa * squares + floor
-        limit += 4 * grain * np.sqrt(squares)
-        # Written so that NaN, from rows very far away, counts as near: the reference decides.
-        near = ~(scores > limit[:, None])
+        labels[:] = _lowest(X, packed, scores, squares, allowed)
+
+
+def assign_own_and_rival(
+    X: Matrix,
+    packed: PackedCenters,
+    is_own: npt.NDArray[np.bool_],
+    own: Indices,
+    rival: Indices,
+) -> None:
+    """Write the nearest among some centres of each row, and the nearest among the others.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        IN. One tile of rows.
+    packed : PackedCenters
+        IN.
+    is_own : array of shape (n, k)
+        IN. Which centres count as the row's own; at least one, and not all.
+    own, rival : arrays of shape (n,)
+        OUT.
+    """
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scores, squares = _scores(X, packed)
+        own[:] = _lowest(X, packed, scores, squares, is_own)
+        rival[:] = _lowest(X, packed, scores, squares, ~is_own)
+
+
+def _lowest(
+    X: Matrix,
+    packed: PackedCenters,
+    scores: npt.NDArray[np.floating],
+    squares: Floats,
+    allowed: npt.NDArray[np.bool_] | None = None,
+) -> Indices:
+    """Find the nearest of the allowed centres, from scores that are not quite exact."""
+    if allowed is not None:
+        scores = np.where(allowed, scores, scores.dtype.type(np.inf))
+    labels = scores.argmin(axis=1)
+    best = scores[np.arange(len(labels)), labels]
+    kappa = packed.relative_error
+    limits = np.finfo(packed.centers.dtype)
+    grain = packed.scale * float(limits.smallest_subnormal)  # of the reference, scaled
+    floor = X.shape[1] * float(limits.tiny) + 4 * grain * (packed.reach + grain)
+    limit = best + packed.slack[labels] + 2 * kappa * squares + floor
+    limit += 4 * grain * np.sqrt(squares)
+    # Written so that NaN, from rows very far away, counts as near: the reference decides.
+    near = ~(scores > limit[:, None])
+    if allowed is not None:
+        near &= allowed
     undecided = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
     if len(undecided):
         labels[undecided] = _settle(X, packed.centers, undecided, near[undecided])
+    if allowed is not None:
+        # One candidate only, but the scores of the others were not numbers.
+        alone = np.flatnonzero(~allowed[np.arange(len(labels)), labels])
+        labels[alone] = near[alone].argmax(axis=1)
+    return labels
 
 
 def _scores(X: Matrix, packed: PackedCenters) -> tuple[npt.NDArray[np.floating], Floats]:

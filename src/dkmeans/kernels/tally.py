@@ -63,3 +63,53 @@ def group_totals(
     if weights is not None:
         column, rest = product(column, weights[order][:, None])
     return np.add.reduceat(cut(column, units, rest)[:, :, 0], starts, axis=1)
+
+
+def rounded_sums(
+    X: Matrix,
+    shift: Floats | None,
+    coefficients: Floats,
+    weights: Floats | None,
+    order: Indices,
+    starts: Indices,
+    units: Floats,
+) -> Floats:
+    """Sum coefficient times (row less shift), rounded to a grid, times weight over groups.
+
+    The sums are exact in any order, as `kernels.exact` explains, if weights are whole numbers.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    shift : array of shape (d,) or None
+        None for CSR rows, which must stay sparse.
+    coefficients : array of shape (n,)
+    weights : array of shape (n,) or None
+        None stands for ones.
+    order, starts : arrays
+        Row numbers sorted by group, and where each group starts in them.
+    units : array of shape (d,)
+
+    Returns
+    -------
+    sums : array of shape (n_groups, d)
+    """
+    anchor = units * (1.5 * 2.0**52)
+    if sp.issparse(X):
+        rows = X[order]
+        lengths = np.diff(rows.indptr)
+        terms = rows.data * np.repeat(coefficients[order], lengths)
+        terms += anchor[rows.indices]
+        terms -= anchor[rows.indices]
+        if weights is not None:
+            terms *= np.repeat(weights[order], lengths)
+        ends = rows.indptr[np.append(starts, len(order))]
+        return sp.csr_array((terms, rows.indices, ends), shape=(len(starts), X.shape[1])).toarray()
+    terms = X[order].astype(np.float64)
+    terms -= shift
+    terms *= coefficients[order][:, None]
+    terms += anchor
+    terms -= anchor
+    if weights is not None:
+        terms *= weights[order][:, None]
+    return np.add.reduceat(terms, starts, axis=0)

@@ -14,7 +14,7 @@ class History(Table):
         Number of the round, from 1.
     phase : str
         "grow" for the paper's rounds; "freeze", "fill" and "settle" belong to the guaranteed
-        ending (see the guide), "prune" to pruning.
+        ending (see the guide), "prune" to pruning, "refine" to margin refinement.
     clusters : int
         Prototypes that own at least one row.
     mixed : int
@@ -25,6 +25,8 @@ class History(Table):
         Rows that changed their prototype.
     inertia : float
         Weighted sum of squared distances to the assigned centres.
+    cost : float
+        Mean margin cost of the rows, in refinement; nan elsewhere.
     seconds : float
         Time that the round took.
     """

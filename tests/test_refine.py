@@ -1,0 +1,240 @@
+"""Margin refinement."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import strategies
+from hypothesis import given, settings
+from naive import distance, margins, relative, squared
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.engine import refine as refine_module
+from dkmeans.engine.margins import Field
+from dkmeans.engine.rows import Rows
+from dkmeans.model.prototypes import Prototypes
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+SLOPE = refine_module.SLOPES[1]
+
+
+def cost_of(centers, classes, X, y, w=None, slope=SLOPE):
+    """Mean cost, the obvious way."""
+    w = np.ones(len(y)) if w is None else w
+    rows = np.flatnonzero(w > 0)
+    found = margins(X, y, rows, centers.tolist(), classes.tolist(), X.dtype.type)
+    costs = np.ones(len(y))
+    for r, (_, _, near, far, _) in found.items():
+        costs[r] = 1 / (1 + np.exp(-slope * relative(near, far)))
+    return np.average(costs[rows], weights=w[rows])
+
+
+def some_prototypes(X, y, per_class=2):
+    rows = np.concatenate([np.flatnonzero(y == c)[:per_class] for c in np.unique(y)])
+    return Prototypes(X[rows], y[rows].astype(np.intp), np.arange(len(rows)))
+
+
+@settings(max_examples=200)
+@given(data=strategies.weighted())
+def test_margins_are_those_of_the_oracle(data):
+    X, y, w = data
+    prototypes = some_prototypes(X, y)
+    if len(np.unique(prototypes.classes)) < 2:
+        return
+    centers, classes = prototypes.centers.tolist(), prototypes.classes.tolist()
+    expected = margins(X, y, np.flatnonzero(w > 0), centers, classes, X.dtype.type)
+    for rows in (X, sp.csr_array(X)):
+        field = Field(Rows(rows, y.astype(np.intp), w, n_classes=int(y.max()) + 1, n_threads=2))
+        found = field.margins(prototypes)
+        assert found.rows.tolist() == list(expected)
+        for i, r in enumerate(found.rows):
+            own, rival, near, far, winner = expected[r]
+            assert (found.own[i], found.rival[i], found.winner[i]) == (own, rival, winner)
+            np.testing.assert_allclose([found.near[i], found.far[i]], [near, far], rtol=1e-12)
+        np.testing.assert_allclose(
+            field.cost(found, SLOPE),
+            cost_of(prototypes.centers, prototypes.classes, X, y, w),
+            rtol=1e-9,
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weights", ["none", "whole", "real"])
+def test_the_gradient_is_that_of_the_cost(sparse, weights):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    X = rng.normal(size=(60, 4)) + y[:, None] + 100.0 * (not sparse)
+    w = {"none": None, "whole": rng.integers(0, 5, 60).astype(float)}.get(
+        weights, rng.uniform(0, 3, 60)
+    )
+    prototypes = some_prototypes(X, y)
+    prototypes = Prototypes(prototypes.centers + 0.3, prototypes.classes, prototypes.ids)
+    rows = Rows(sp.csr_array(X) if sparse else X, y, w, n_classes=3)
+    field = Field(rows)
+    slope = 7.0
+    gradient = field.gradient(prototypes.centers, field.margins(prototypes), slope)
+    expected = np.zeros_like(gradient)
+    for i in range(gradient.shape[0]):
+        for j in range(gradient.shape[1]):
+            sides = []
+            for step in (1e-6, -1e-6):
+                moved = prototypes.centers.copy()
+                moved[i, j] += step
+                sides.append(cost_of(moved, prototypes.classes, X, y, w, slope))
+            expected[i, j] = (sides[0] - sides[1]) / 2e-6
+    scale = np.linalg.norm(expected) / np.linalg.norm(gradient)  # they differ by a factor
+    np.testing.assert_allclose(gradient * scale, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@settings(max_examples=60)
+@given(data=strategies.weighted(), parameters=strategies.parameters)
+def test_the_cost_never_ends_higher_than_it_began(data, parameters):
+    X, y, w = data
+    budget = int(y.max()) + 3
+    before, after = (
+        DiscriminativeKMeans(budget, **parameters | {"refine": refine}).fit(X, y, w)
+        for refine in (None, "margin")
+    )
+    assert before.n_clusters_ == after.n_clusters_
+    assert before.cluster_ids_.tolist() == after.cluster_ids_.tolist()
+    if len(np.unique(before.cluster_classes_)) < 2:
+        return
+    in_conflict = np.zeros(len(y), dtype=bool)
+    for rows in before.conflicts_:
+        in_conflict[rows] = True
+    if in_conflict.any():
+        return  # the labels that count are the majority's
+    costs = [cost_of(m.cluster_centers_, m.cluster_classes_, X, y, w) for m in (before, after)]
+    assert costs[1] <= costs[0] * (1 + 1e-9) + 1e-12
+
+
+@settings(max_examples=100)
+@given(data=strategies.labelled(values=strategies.wild))
+def test_prototypes_never_fly_off(data):
+    X, y = data
+    model = DiscriminativeKMeans(growth="best", refine="margin").fit(X, y)
+    low, high = X.astype(float).min(axis=0), X.astype(float).max(axis=0)
+    room = (high - low) * 0.5001 + np.abs(X).max() * 1e-6
+    assert (model.cluster_centers_ >= low - room).all()
+    assert (model.cluster_centers_ <= high + room).all()
+    assert (model.cluster_sizes_ > 0).all()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return train_test_split(*load_digits(return_X_y=True), random_state=0, test_size=0.3)
+
+
+@pytest.mark.parametrize("growth", ["paper", "best"])
+def test_held_out_digits_are_recognised_better(digits, growth):
+    X, X_test, y, y_test = digits
+    plain = DiscriminativeKMeans(20, growth=growth).fit(X, y)
+    refined = clone(plain).set_params(refine="margin").fit(X, y)
+    assert refined.n_clusters_ == plain.n_clusters_ == 20
+    assert 1 - refined.score(X_test, y_test) < 0.6 * (1 - plain.score(X_test, y_test))
+
+
+def test_all_that_is_fitted_belongs_together(digits):
+    X, _, y, _ = digits
+    model = DiscriminativeKMeans(40, refine="margin").fit(X, y)
+    assert (model.labels_ == model.predict_cluster(X)).all()
+    np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_))
+    closest = model.transform(X).min(axis=1)
+    np.testing.assert_allclose(model.inertia_, (closest**2).sum(), rtol=1e-10)
+    history = model.history_
+    refining = np.asarray(history.phase) == "refine"
+    assert refining.sum() == refine_module.PASSES + 1
+    assert not refining[: len(refining) - refining.sum()].any()
+    cost = np.asarray(history.cost)
+    assert np.isnan(cost[~refining]).all()
+    assert cost[-1] == cost[refining].min()
+    expected = cost_of(model.cluster_centers_, model.cluster_classes_, X, y)
+    np.testing.assert_allclose(cost[-1], expected, rtol=1e-9)
+    assert model.n_iter_ == len(history) == history.round[-1]
+    impurity = 1 - np.mean(
+        [np.bincount(y[model.labels_ == i]).max() for i in range(40)] / np.float64(1)
+    ) * 40 / len(y)
+    np.testing.assert_allclose(history.impurity[-1], impurity)
+
+
+def test_csr_is_refined_as_dense_rows_are(digits):
+    X, _, y, _ = digits
+    model = DiscriminativeKMeans(30, growth="best", refine="margin")
+    dense, sparse = clone(model).fit(X, y), clone(model).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.cluster_centers_, dense.cluster_centers_, atol=1e-6)
+    assert (sparse.labels_ == dense.labels_).all()
+
+
+def test_far_from_the_origin_it_works_as_well():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = np.round((rng.normal(size=(300, 2)) + 1.2 * y[:, None]) * 2**20) / 2**20
+    near = DiscriminativeKMeans(6, refine="margin").fit(X, y)
+    far = DiscriminativeKMeans(6, refine="margin").fit(X + 2.0**20, y)
+    np.testing.assert_allclose(far.cluster_centers_ - 2.0**20, near.cluster_centers_, atol=1e-5)
+
+
+def test_the_scale_of_the_data_does_not_matter():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 200)
+    X = rng.normal(size=(200, 2)) + 1.2 * y[:, None]
+    one = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X, y)
+    other = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X * 2.0**30, y)
+    np.testing.assert_allclose(other.cluster_centers_ / 2.0**30, one.cluster_centers_, rtol=1e-9)
+
+
+def test_partial_fit_refines_on_its_first_call_only(digits):
+    X, X_test, y, y_test = digits
+    model = DiscriminativeKMeans(40, refine="margin").partial_fit(X[:800], y[:800])
+    assert model.history_.phase[-1] == "refine"
+    whole = DiscriminativeKMeans(40, refine="margin").fit(X[:800], y[:800])
+    assert model.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
+    model.partial_fit(X[800:], y[800:])
+    assert "refine" not in set(model.history_.phase)
+    assert model.score(X_test, y_test) > 0.9
+
+
+def test_warm_start_goes_on_refining(digits):
+    X, _, y, _ = digits
+    model = DiscriminativeKMeans(20, refine="margin", warm_start=True).fit(X, y)
+    first = model.history_.cost[-1]
+    assert model.fit(X, y).history_.cost[-1] <= first
+
+
+def test_one_class_has_nothing_to_refine():
+    X = np.arange(8.0).reshape(4, 2)
+    for growth in ("paper", "best"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = DiscriminativeKMeans(growth=growth, refine="margin").fit(X, np.zeros(4))
+        assert model.n_clusters_ == 1
+        np.testing.assert_array_equal(model.cluster_centers_[0], X.mean(axis=0))
+
+
+def test_distances_that_count_decide_who_wins():
+    # In float32 both distances round to the same number, so the lower index wins.
+    X = np.array([[0.0], [1.0], [2.0 + 2e-8]], dtype=np.float32)
+    prototypes = Prototypes(X[[0, 2]], np.array([0, 1]), np.array([0, 1]))
+    rows = Rows(X, np.array([0, 1, 1]), None, n_classes=2)
+    assert distance(X[1], X[0], np.float32) == distance(X[1], X[2], np.float32)
+    assert squared(X[1], X[0]) == squared(X[1], X[2])
+    assert Field(rows).margins(prototypes).winner.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("growth", ["paper", "best"])
+def test_no_class_is_lost(growth):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(1000, 2)), rng.normal(size=(10, 2)) * 0.5 + 1])
+    y = np.repeat([0, 1], [1000, 10])
+    balanced, plain = (
+        DiscriminativeKMeans(10, growth=growth, refine="margin", class_weight=weights).fit(X, y)
+        for weights in ("balanced", None)
+    )
+    assert set(balanced.cluster_classes_) == set(plain.cluster_classes_) == {0, 1}
+    recall = [np.mean(m.predict(X[y == 1]) == 1) for m in (plain, balanced)]
+    assert recall[1] >= recall[0]
