@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 
 from dkmeans.apps.cli import app
 from dkmeans.apps.experiments.command import reproduce
+from dkmeans.apps.experiments.faces import DataError
+from dkmeans.apps.experiments.films import lit_films
 from dkmeans.apps.experiments.rendered import rendered_faces
 from dkmeans.apps.experiments.representations import REPRESENTATIONS
-from dkmeans.apps.experiments.sequences import lit_films
 from dkmeans.apps.experiments.study import Study
-from dkmeans.apps.experiments.yale import DataError, load_yale
+from dkmeans.apps.experiments.yale import load_yale
 
 DATA = Path(os.environ.get("DKMEANS_DATA", "../shared/data"))
 SMALL = ("faces", "--people", "2", "--queries", "6")
@@ -103,11 +104,11 @@ def test_stopped_and_taken_up_again(whole_run, tmp_path):
 
 def test_sections_add_up_in_one_folder(whole_run, monkeypatch):
     out, _ = whole_run
-    monkeypatch.setattr("dkmeans.apps.experiments.sequences.FILMS", range(1))
+    monkeypatch.setattr("dkmeans.apps.experiments.films.FILMS", range(1))
     reproduce("sequences", out, jobs=1, console=Console(quiet=True))
     sections = json.loads((out / "results.json").read_text())["sections"]
     assert list(sections) == ["sequences", "faces"]
-    numbers = sections["sequences"]["numbers"]
+    numbers = sections["sequences"]["numbers"]["Moving heads"]
     assert numbers["instances"] == 1
     assert 0 < numbers["k-means"] < 1
     for name in ("frames", "components", "distances"):
@@ -118,13 +119,15 @@ def test_sections_add_up_in_one_folder(whole_run, monkeypatch):
 def test_films_of_lights():
     faces = rendered_faces(2, shape=(12, 10))
     films = lit_films(faces, 1, 0)
-    assert films.titles == ("person 02", "person 01, low lamps", "person 01, high lamps")
-    assert [len(frames) for frames in films.frames[1:]] == [
-        (faces.elevation[:64] <= 0).sum(),
-        (faces.elevation[:64] > 0).sum(),
-    ]
-    order = np.lexsort((faces.elevation[64:], faces.azimuth[64:]))
-    np.testing.assert_array_equal(films.frames[0], faces.images[64:][order])
+    assert films.titles == (
+        "person 02, low lamps",
+        "person 01, low lamps",
+        "person 01, high lamps",
+    )
+    low = faces.elevation[:64] <= 0
+    assert [len(frames) for frames in films.frames] == [low.sum(), low.sum(), (~low).sum()]
+    order = np.lexsort((faces.elevation[:64][~low], faces.azimuth[:64][~low]))
+    np.testing.assert_array_equal(films.frames[2], faces.images[:64][~low][order])
 
 
 def double(x, *, times):
@@ -148,7 +151,7 @@ def test_work_is_reused_only_if_everything_is_the_same(tmp_path, monkeypatch):
     assert compute([1, 2], 3, 2) == ([[3, 6], [2, 4]], 2)
     assert compute([1, 2], 2, 4) == ([[2, 4], [4, 8]], 3)  # another parameter
     assert compute([1.0, 2.0], 2) == ([[2.0, 4.0]], 4)  # another input
-    monkeypatch.setattr("dkmeans.apps.experiments.study._code", lambda _: "other code")
+    monkeypatch.setattr("dkmeans.apps.experiments.study._code", lambda: "other code")
     assert compute([1, 2], 2) == ([[2, 4]], 5)
 
 

@@ -1,6 +1,5 @@
 """`DiscriminativeKMeans`, the estimator."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -12,21 +11,16 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from dkmeans import fitting, validate
+from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.engine import decide, edit, query
 from dkmeans.engine.grow import grow
 from dkmeans.engine.run import State
 from dkmeans.engine.threads import default_threads
 
-_MANY = 20  # fewer prototypes than this are not worth a warning
-_LARGE_SHARE = 0.25  # of the rows
-
-
-class OverfittingWarning(UserWarning):
-    """A converged fit has kept a large share of the rows as prototypes."""
+__all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
@@ -385,7 +379,7 @@ class DiscriminativeKMeans(
                 records.append(state.record(fit.source.weight_unit))
         assert isinstance(state, State)
         self._publish(fitting.results(self, fit, state, records))
-        self._advise(finished=fit.run.converged or state.round < self.max_iter)
+        advise(self, finished=fit.run.converged or state.round < self.max_iter)
         return self
 
     def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:
@@ -396,24 +390,3 @@ class DiscriminativeKMeans(
         """Replace all fitted attributes at once."""
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         self.__dict__ = kept | fitted
-
-    def _advise(self, finished: bool) -> None:
-        """Warn about results that people may not want."""
-        n_rows = len(self.labels_)
-        many = max(_MANY, 2 * len(self.classes_), _LARGE_SHARE * n_rows)
-        if self.max_clusters is None and self.n_clusters_ > many:
-            warnings.warn(
-                f"{self.n_clusters_} of {n_rows} rows' worth of prototypes "
-                f"({self.n_clusters_ / n_rows:.0%}) were needed to fit every label, so noise is "
-                "probably fitted too: set max_clusters (a budget) or min_cluster_size.",
-                OverfittingWarning,
-                stacklevel=3,
-            )
-        spent = self.max_clusters is not None and self.n_clusters_ >= self.max_clusters
-        if not finished and not spent:
-            warnings.warn(
-                f"No convergence in max_iter={self.max_iter} rounds: raise max_iter, or set "
-                "max_clusters to stop at a budget.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )

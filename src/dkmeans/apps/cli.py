@@ -79,7 +79,7 @@ def reproduce(
     and run the same command again to go on.
     """
     from dkmeans.apps.experiments.command import reproduce as run
-    from dkmeans.apps.experiments.yale import DataError
+    from dkmeans.apps.experiments.faces import DataError
 
     try:
         run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 
 from dkmeans.apps.experiments.face_section import run_faces
-from dkmeans.apps.experiments.faces import Faces
+from dkmeans.apps.experiments.faces import DataError, Faces
 from dkmeans.apps.experiments.recognition import K
 from dkmeans.apps.experiments.rendered import rendered_faces
 from dkmeans.apps.experiments.report import write_report
@@ -15,7 +15,7 @@ from dkmeans.apps.experiments.sections import Section
 from dkmeans.apps.experiments.sequences import run_sequences
 from dkmeans.apps.experiments.study import Study
 from dkmeans.apps.experiments.synthetic import run_synthetic
-from dkmeans.apps.experiments.yale import DataError, load_yale
+from dkmeans.apps.experiments.yale import load_yale
 from dkmeans.engine.threads import default_threads
 
 _LEAST = 2 * K  # pictures of a person
@@ -86,7 +86,8 @@ def _faces(what: str, data: Path | None, people: int | None) -> tuple[Faces | No
         return None, ""
     if data is None:
         return rendered_faces(people or 40), "Rendered faces"
-    faces, title = load_yale(data), "Extended Yale B, cropped, 48 x 42 pixels"
+    faces, title = load_yale(data), "Extended Yale B"
+    title += " ({} x {} pixels)".format(*faces.images.shape[1:])
     if people is not None:
         faces = _first_people(faces, people)
     counts = np.bincount(faces.person)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from dkmeans.apps.experiments.gram import Repulsion
-from dkmeans.apps.experiments.recognition import READINGS, SEEDS
+from dkmeans.apps.experiments.recognition import READINGS, SAME_NUMBER, SEEDS
 from dkmeans.apps.experiments.sections import Claim, Table, verdict
 
 MAIN = "high-pass"  # the representation under which k-means errs as much as in the paper
 W = 0.25  # repulsion of the leave-one-out runs
-_ROWS = {"whole": "all faces", "pair": "two people's faces", "person": "per person"}
+_ROWS = {"whole": "all faces", "pair": "two people's faces", "person": "one person against all"}
 _PAPER_K_MEANS, _PAPER_SLOPE = 0.18, 1.38
 _SLOWEST = 0.37  # the paper's 0.27 of k-means' time, and some room
 
@@ -18,6 +18,10 @@ _SLOWEST = 0.37  # the paper's 0.27 of k-means' time, and some room
 def relative(error: float, reference: float) -> float:
     """Error as a share of another; 1 where both are zero."""
     return error / reference if reference else 1.0 if error == 0 else np.inf
+
+
+def _less(ratio: float) -> str:
+    return f"{1 - ratio:.0%} less" if ratio <= 1 else f"{ratio - 1:.0%} more"
 
 
 def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
@@ -29,7 +33,7 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
         (name, key, w): line["ratio"]
         for name, found in table.items()
         for (key, w), line in found["lines"].items()
-        if key in ("a", "b", "c")
+        if key in SAME_NUMBER
     }
     best_at = min(same_number, key=same_number.__getitem__)
     best = same_number[best_at]
@@ -40,9 +44,9 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
         min(line["error"] for (key, _), line in lines.items() if key in keys)
         for keys in (("a", "c"), ("d1", "d2"))
     )
-    work = numbers["distances and rounds on all faces"]
-    alike = numbers["milliseconds per fit on all faces, both from inner products"]
-    ours, theirs = alike["(b)"], alike["k-means"]
+    work = numbers["8 centres on all faces, mean"]
+    fewer = _less(work["ours, work"] / work["k-means, work"])
+    alike = numbers["milliseconds from inner products, median"]
     return [
         Claim(
             "K-means with 8 centres per person takes 18 % of the faces for someone else.",
@@ -56,13 +60,13 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             "The discriminative algorithm errs on 12 %, a third less, at the same number of "
             "clusters.",
             f"{MAIN}, leave-one-out, w = {W}: (a) {errors['a']:.1%}, (b) {errors['b']:.1%}, (c) "
-            f"{errors['c']:.1%}: {1 - ratio:.0%} less at best. Over all representations and w "
-            f"(10-fold): {1 - best:.0%} less at best, with {best_at[0]}, ({best_at[1]}), "
-            f"w = {best_at[2]}. Telling two people apart with 8 clusters for both, beside k-means "
-            f"with 4 each (10-fold, w = {W}): "
-            + ", ".join(f"{n} {1 - r:.0%} less" for n, r in pair.items())
-            + ".",
-            verdict(min(ratio, best), 0.7, 0.95),
+            f"{errors['c']:.1%}: {_less(ratio)} at best. Over all representations and w (10-fold): "
+            f"{_less(best)} at best, with {best_at[0]}, ({best_at[1]}), w = {best_at[2]}. Telling "
+            f"two people apart with 8 clusters for both, beside k-means with 4 each (10-fold, "
+            f"w = {W}): "
+            + ", ".join(f"{n} {_less(r)}" for n, r in pair.items())
+            + ". Rule: the leave-one-out ratio is at most 0.7; in part: any at most 0.95.",
+            "confirmed" if ratio <= 0.7 else verdict(min(ratio, best), 0.0, 0.95),
         ),
         Claim(
             "It is better for people throughout.",
@@ -84,28 +88,28 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             + ", ".join(
                 f"{line['slope']:.2f} at w = {w}" for (key, w), line in lines.items() if key == "a"
             ),
-            verdict(min(abs(s - _PAPER_SLOPE) for s in slopes.values()), 0.05, 0.38),
+            verdict(abs(slopes["a"] - _PAPER_SLOPE), 0.05, 0.25),
         ),
         Claim(
             "The benefit does not depend on the sum of squared distances.",
             "Rank correlation between the ratio of the sums and the benefit, over queries: "
             + ", ".join(f"({key}) {r:+.2f}" for key, r in relation.items()),
-            verdict(max(abs(r) for r in relation.values()), 0.1, 0.3),
+            "too few queries"
+            if any(np.isnan(r) for r in relation.values())
+            else verdict(max(abs(r) for r in relation.values()), 0.1, 0.3),
         ),
         Claim(
             "It reaches 8 clusters in 73 % less time than k-means takes to converge.",
             "Time of DiscriminativeKMeans over that of scikit-learn's KMeans, median: "
-            + ", ".join(f"{_ROWS[key]} {t:.2f}" for key, t in times.items())
-            + ". On all faces, 8 centres: "
-            f"{work['(b), rounds']:.1f} rounds against {work['k-means, rounds']:.1f}, and "
-            f"{1 - work['(b), work'] / work['k-means, work']:.0%} fewer distances from a face to "
-            f"a centre. With both written alike, from inner products, a fit takes {ours:.1f} ms "
-            f"against {theirs:.1f} ms: {1 - ours / theirs:.0%} less.",
+            + ", ".join(f"{_ROWS[key]} {t:.2f}" for key, t in times.items() if key in _ROWS)
+            + f". On all faces, 8 centres: {work['ours, rounds']:.1f} rounds against "
+            f"{work['k-means, rounds']:.1f}, and {fewer} distances from a face to a centre. With "
+            f"both written alike, from inner products, a fit takes {alike['ours']:.0f} ms against "
+            f"{alike['k-means']:.0f} ms, median of the ratio {times['alike']:.2f}. Rule: both ratios "
+            f"on all faces at most {_SLOWEST}; in part: one.",
             "confirmed"
-            if max(times["whole"], ours / theirs) <= _SLOWEST
-            else "in part"
-            if min(times["whole"], ours / theirs) <= _SLOWEST
-            else "not confirmed",
+            if max(times["whole"], times["alike"]) <= _SLOWEST
+            else verdict(min(times["whole"], times["alike"]), 0.0, _SLOWEST),
         ),
     ]
 
@@ -114,7 +118,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
     """Errors and slopes: readings down, representations across."""
     names = list(table)
     keys = list(table[names[0]]["lines"])
-    titles = {reading.key: reading.title for reading in READINGS}
+    titles = {key: reading.title for key, reading in READINGS.items()}
     errors = numbers["leave-one-out error"]
     one_by_one = [
         [f"k-means, 8 per person, mean of {len(SEEDS)} random starts", _percent(errors["k-means"])],
@@ -128,9 +132,13 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
 
     references = [
         ["nearest other face (1-NN)", "", *(_percent(table[n]["1-NN"]) for n in names)],
-        ["k-means, 8 per person", "", *(_percent(table[n]["k-means"]) for n in names)],
         [
-            "k-means, 4 per person",
+            f"k-means, 8 per person, mean of {len(SEEDS)} starts",
+            "",
+            *(_percent(table[n]["k-means"]) for n in names),
+        ],
+        [
+            "k-means, 4 per person, one start",
             "",
             *(_percent(table[n]["k-means, half as many"]) for n in names),
         ],
@@ -145,9 +153,9 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
             "Error, 10-fold cross-validation",
             ["method", "w", *names],
             references + [line(key, "error", ".1%") for key in keys],
-            "Converged runs follow the paper's rounds alone; where the impurity no longer falls "
-            "for ten rounds they end with some mixed cells. Pairs: each model has 8 clusters, but "
-            "everybody takes part in as many models as there are others.",
+            "Converged runs follow the paper's rounds alone, without the guaranteed ending of the "
+            "estimator. Pairs: each model has 8 clusters, but everybody takes part in as many "
+            "models as there are others.",
         ),
         Table(
             "Error relative to k-means, 10-fold cross-validation (paper: 0.67)",
@@ -157,19 +165,24 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
         Table(
             "Slope of the sums of squared distances (paper: 1.38)",
             ["method", "w", *names],
-            [line(key, "slope", ".2f") for key in keys if key[0] in "abc"],
-            "(a): the person's faces and 8 centres; (b): all faces and 8 centres; (c): all faces "
-            "and 8 centres per person. Each beside k-means on the same faces with as many centres.",
+            [line(key, "slope", ".2f") for key in keys if key[0] in SAME_NUMBER],
+            "(a): the person's faces to the person's 8 centres; (b): all faces to 8 centres; (c): "
+            "all faces, each to the nearest centre of its person, 8 per person on average. Each "
+            "beside k-means on the same faces with as many centres.",
         ),
         Table(
             "Clusters per person, 10-fold cross-validation",
             ["method", "w", *names],
-            [line(key, "clusters per person", ".1f") for key in keys if key[0][0] in "abcd"],
+            [
+                line(key, "clusters per person", ".1f")
+                for key in keys
+                if not np.isnan(table[names[0]]["lines"][key]["clusters per person"])
+            ],
         ),
         Table(
-            "Share of runs that end with mixed cells",
+            "Share of runs that converge within 300 rounds",
             ["method", "w", *names],
-            [line(key, "stalled", ".0%") for key in keys if key[0] in ("d1", "d2")],
+            [line(key, "converged", ".0%") for key in keys if key[0] in ("d1", "d2")],
         ),
         Table(
             "Telling two people apart, 8 clusters for the two: error over all pairs, 10-fold",

@@ -6,6 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 
+class DataError(Exception):
+    """What was found is not what an experiment needs; the message says what is."""
+
+
 @dataclass(frozen=True)
 class Faces:
     """Pictures of people, each under many lights.

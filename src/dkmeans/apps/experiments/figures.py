@@ -41,14 +41,13 @@ def extreme_lights(faces: Faces, n_people: int = 4, n_lights: int = 8) -> Figure
         set(zip(faces.azimuth[faces.person == p], faces.elevation[faces.person == p], strict=True))
         for p in range(min(n_people, len(faces.names)))
     ]
-    shared = sorted(set.intersection(*lights))
+    shared = sorted(set.intersection(*lights)) or sorted(lights[0])
     chosen = [shared[i * (len(shared) - 1) // (n_lights - 1)] for i in range(n_lights)]
     lines = []
     for p in range(len(lights)):
-        at = [
-            np.flatnonzero((faces.person == p) & (faces.azimuth == a) & (faces.elevation == e))[0]
-            for a, e in chosen
-        ]
+        mine = np.flatnonzero(faces.person == p)
+        angles = np.stack([faces.azimuth[mine], faces.elevation[mine]])
+        at = [mine[np.abs(angles.T - light).sum(axis=1).argmin()] for light in chosen]
         lines.append(faces.images[at])
     figure = sheet(lines, faces.names[: len(lights)])
     step = faces.images.shape[2] + 2
@@ -172,7 +171,7 @@ def race(panels: list[dict[str, Any]]) -> Figure:
             label="discriminative k-means, to the budget",
         )
         place.set_title(panel["title"], fontsize=10)
-        place.set(xlabel="run (one per person)", ylabel="milliseconds", ylim=(0, None))
+        place.set(xlabel="person", ylabel="milliseconds", ylim=(0, None))
         place.grid(axis="y", lw=0.3)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure

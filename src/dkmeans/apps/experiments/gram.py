@@ -2,12 +2,12 @@
 
 Every centre is a weighted sum of rows, so all distances follow from the n x n matrix of the rows'
 inner products, however many features there are. Leave-one-out needs thousands of fits that differ
-by one row: here most of each is taken over from the fit on all rows, by differences. The rounds are
+by one row: here most of each is taken over from the first fit, by differences. The rounds are
 those of `DiscriminativeKMeans(growth="paper")` without its guaranteed ending; in exact arithmetic
 the results are the same, and the tests compare them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +19,6 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 Repulsion: TypeAlias = float | Literal["size"]
 
 OUT = -1  # the code of a row that takes no part
-PATIENCE = 10  # rounds without less impurity before a run counts as stalled
 
 
 def inner_products(X: npt.NDArray[np.floating]) -> Floats:
@@ -60,38 +59,50 @@ class Outcome:
     labels: Indices
     rounds: int
     distances: int  # how many distances from a row to a centre were needed
-    stalled: bool = False  # whether cells stayed mixed although nothing stopped the run
+    converged: bool = False  # no cell is mixed, and no row changes its cell any more
 
 
 class Sums:
     """Sums of rows by group, each as its inner products with all rows.
 
-    The first run that asks in a round is remembered. Later ones pay only for the rows that they
-    have in another group.
+    What was found for a round of the first run, and for the last round, is remembered: most rows
+    are in the same group again, and only the others are paid for.
     """
 
     def __init__(self, gram: Floats) -> None:
         self.gram = gram
         self._first: dict[int, tuple[Indices, Indices, Floats]] = {}
+        self._last: tuple[Indices, Indices, Floats] | None = None
 
     def __call__(self, codes: Indices, number: int) -> tuple[Indices, Floats]:
         """Find the groups and their sums, from each row's group in a round."""
         groups = np.unique(codes)
         groups = groups[groups != OUT]
-        if number not in self._first:
+        known = [k for k in (self._first.get(number), self._last) if k is not None]
+        differ = [np.flatnonzero(codes != k[0]) for k in known]
+        near = min(range(len(known)), key=lambda i: len(differ[i]), default=None)
+        if near is None or 4 * len(differ[near]) > len(codes):
             group_sums = self._add(groups, codes, np.flatnonzero(codes != OUT))
-            self._first[number] = codes, groups, group_sums
-            return groups, group_sums
-        first_codes, first_groups, first_sums = self._first[number]
-        differ = np.flatnonzero(codes != first_codes)
-        if 4 * len(differ) > len(codes):
-            return groups, self._add(groups, codes, np.flatnonzero(codes != OUT))
-        at = np.minimum(np.searchsorted(first_groups, groups), len(first_groups) - 1)
-        known = first_groups[at] == groups
-        group_sums = np.where(known[:, None], first_sums[at], 0.0)
-        group_sums += self._add(groups, codes, differ)
-        group_sums -= self._add(groups, first_codes, differ)
+        else:
+            group_sums = self._amended(groups, codes, known[near], differ[near])
+        self._last = codes, groups, group_sums
+        self._first.setdefault(number, self._last)
         return groups, group_sums
+
+    def _amended(
+        self,
+        groups: Indices,
+        codes: Indices,
+        known: tuple[Indices, Indices, Floats],
+        differ: Indices,
+    ) -> Floats:
+        old_codes, old_groups, old_sums = known
+        at = np.minimum(np.searchsorted(old_groups, groups), len(old_groups) - 1)
+        there = old_groups[at] == groups
+        group_sums = np.where(there[:, None], old_sums[at], 0.0)
+        group_sums += self._add(groups, codes, differ)
+        group_sums -= self._add(groups, old_codes, differ)
+        return group_sums
 
     def _add(self, groups: Indices, codes: Indices, rows: Indices) -> Floats:
         at = np.minimum(np.searchsorted(groups, codes[rows]), len(groups) - 1)
@@ -137,7 +148,7 @@ def grow(
     Returns
     -------
     outcome : Outcome
-        What was reached at the budget, at convergence, or where the impurity no longer fell.
+        What was reached at the budget, at convergence, or after the last round.
     """
     part = np.ones(len(y), dtype=bool)
     part[left_out] = False
@@ -148,26 +159,22 @@ def grow(
     heaviest = zero + np.bincount(y[part]).argmax()
     centers = Centers(np.zeros((1, len(y))), np.zeros(1), heaviest, zero)
     next_id, work = 1, n_rows
-    least, stale = n_rows, 0
     for number in range(1, max_rounds + 1):
         owners = centers.ids[labels]
-        codes = np.where(part, labels * n_classes + y, OUT)
+        # Groups go by the id of their centre, which stays the same from round to round.
+        codes = np.where(part, owners * n_classes + y, OUT)
         groups, group_sums = sums(codes, number)
-        cells = _see(codes, groups, n_classes)
+        cells, order = _see(codes, groups, n_classes, centers.ids)
+        group_sums = group_sums[order]
         served = _served(cells, centers, budget, positive)
         centers, next_id = _update(cells, group_sums, centers, served, repulsion, next_id)
         work += n_rows * len(centers)
         centers, labels = _assign(centers, part)
-        impurity = _impurity(labels[part], y[part], n_classes)
-        outcome = Outcome(centers, labels, number, work, stalled=impurity > 0)
-        converged = impurity == 0 and np.array_equal(owners[part], centers.ids[labels[part]])
-        if _is_spent(centers, budget, positive) or converged:
-            return replace(outcome, stalled=False)
-        stale = 0 if impurity < least else stale + 1
-        least = min(least, impurity)
-        if stale >= PATIENCE:
+        still = np.array_equal(owners[part], centers.ids[labels[part]])
+        converged = still and _is_pure(labels[part], y[part], n_classes)
+        if converged or _is_spent(centers, budget, positive):
             break
-    return outcome
+    return Outcome(centers, labels, number, work, converged)
 
 
 def k_means(sums: Sums, start: Indices, left_out: Indices, max_rounds: int = 300) -> Outcome:
@@ -227,13 +234,20 @@ class _Cells:
         return np.bincount(self.cells)[self.cells] > 1
 
 
-def _see(codes: Indices, groups: Indices, n_classes: int) -> _Cells:
+def _see(codes: Indices, groups: Indices, n_classes: int, ids: Indices) -> tuple[_Cells, Indices]:
+    """Look at the groups in the order of their cells; also returns that order."""
     rows = np.flatnonzero(codes != OUT)
-    group_of_row = np.searchsorted(groups, codes[rows])
-    cells, classes = np.divmod(groups, n_classes)
+    at = np.searchsorted(groups, codes[rows])
+    owner, classes = np.divmod(groups, n_classes)
+    by_id = np.argsort(ids)
+    cells = by_id[np.searchsorted(ids, owner, sorter=by_id)]
+    order = np.lexsort((classes, cells))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    cells, classes, group_of_row = cells[order], classes[order], rank[at]
     weight = np.bincount(group_of_row)
     cell_weight = np.bincount(cells[group_of_row])
-    return _Cells(group_of_row, rows, cells, classes, weight, cell_weight)
+    return _Cells(group_of_row, rows, cells, classes, weight, cell_weight), order
 
 
 def _served(
@@ -309,11 +323,10 @@ def _assign(centers: Centers, part: npt.NDArray[np.bool_]) -> tuple[Centers, Ind
     return (centers if alive.all() else centers.take(alive)), labels
 
 
-def _impurity(labels: Indices, y: Indices, n_classes: int) -> int:
-    """Count the rows that are not of their cell's heaviest class."""
-    groups, weight = np.unique(labels * n_classes + y, return_counts=True)
-    starts = np.flatnonzero(np.diff(groups // n_classes, prepend=-1))
-    return len(y) - int(np.maximum.reduceat(weight, starts).sum())
+def _is_pure(labels: Indices, y: Indices, n_classes: int) -> bool:
+    """Tell whether every cell holds rows of one class only."""
+    groups = np.unique(labels * n_classes + y)
+    return len(groups) == len(np.unique(groups // n_classes))
 
 
 def _is_spent(centers: Centers, budget: int | None, positive: int | None) -> bool:

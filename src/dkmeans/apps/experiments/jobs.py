@@ -9,7 +9,7 @@ person is the squared distance to the person's nearest centre.
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,11 @@ def joint(
         outcome = grow_rounds(sums, y, left_out, repulsion, budget=budget)
         result.add(queries, outcome, gram)
         distance[:, queries] = _by_class(outcome.centers, gram, queries, n_people)
+        training = np.flatnonzero(outcome.labels >= 0)
+        to_own = _by_class(outcome.centers, gram, training, n_people)[
+            y[training], range(len(training))
+        ]
+        result.arrays["person_ssd"][queries] = to_own.sum()
     return result.arrays | {"distance": distance}
 
 
@@ -121,12 +126,14 @@ def pairs(
     return {"distance": distance, "rivals": rivals}
 
 
-def whole_k_means(gram: Floats, y: Indices, fold: Indices, *, k: int, seed: int) -> Arrays:
-    """K-means with k centres on the faces of everybody, from a random start."""
+def whole_k_means(
+    gram: Floats, y: Indices, fold: Indices, *, turns: list[int], k: int, seed: int
+) -> Arrays:
+    """K-means with k centres on the faces of everybody, from a random start; for some turns."""
     order = np.random.default_rng(seed).permutation(len(y))
     sums = Sums(gram)
     result = _Turns(len(y))
-    for left_out, queries in _turns(fold):
+    for left_out, queries in _turns(np.where(np.isin(fold, turns), fold, -1)):
         start = order[~np.isin(order, left_out)][:k]
         result.add(queries, k_means(sums, start, left_out), gram)
     return result.arrays
@@ -137,7 +144,7 @@ class _Turns:
 
     def __init__(self, n: int) -> None:
         names = ("distance", "ssd", "person_ssd", "clusters", "own_clusters", "rounds", "work")
-        self.arrays: Arrays = {name: np.full(n, np.nan) for name in (*names, "stalled")}
+        self.arrays: Arrays = {name: np.full(n, np.nan) for name in (*names, "converged")}
 
     def add(
         self,
@@ -157,12 +164,14 @@ class _Turns:
             "own_clusters": own.sum(),
             "rounds": outcome.rounds,
             "work": outcome.distances,
-            "stalled": outcome.stalled,
+            "converged": outcome.converged,
         }
         if person_rows is not None:
             mine = centers.take(own)
-            noted["person_ssd"] = mine.distances(gram, person_rows).min(axis=0).sum()
-            noted["distance"] = mine.distances(gram, queries).min(axis=0)
+            noted["person_ssd"] = (
+                mine.distances(gram, person_rows).min(axis=0, initial=np.inf).sum()
+            )
+            noted["distance"] = mine.distances(gram, queries).min(axis=0, initial=np.inf)
         for name, value in noted.items():
             self.arrays[name][queries] = value
 
@@ -197,6 +206,7 @@ def _by_class(
 
 def timing(
     X: npt.NDArray[np.float32],
+    gram: Floats,
     y: Indices,
     *,
     person: int,
@@ -207,20 +217,22 @@ def timing(
 ) -> Arrays:
     """Time both algorithms without one face, on one thread, one after the other.
 
-    Three times over: on the faces of everybody with k centres; on those of this person and the
-    next with k centres; and per person, where k-means sees the person's faces only, and the other
-    grows `clusters` clusters on all faces, of which about k are the person's.
+    Four times over: on the faces of everybody with k centres, the person against the rest, by the
+    libraries and by the code of this package that works on inner products; on the faces of this
+    person and the next with k centres; and per person, where k-means sees the person's faces only,
+    and the other grows `clusters` clusters on all faces, of which about k are the person's.
     """
     keep = np.arange(len(y)) != query
-    X, y = X[keep], y[keep]
-    both = (y == person) | (y == (person + 1) % (int(y.max()) + 1))
-    own = y == person
+    own = y[keep] == person
+    both = own | (y[keep] == (person + 1) % (int(y.max()) + 1))
+    rows = X[keep]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
-            "whole": _race(X, X, own, k, k, repulsion, query),
-            "pair": _race(X[both], X[both], own[both], k, k, repulsion, query),
-            "person": _race(X[own], X, own, k, clusters, repulsion, query),
+            "whole": _race(rows, rows, own, k, k, repulsion, query),
+            "alike": _race_alike(gram, (y == person).astype(np.intp), query, k, repulsion),
+            "pair": _race(rows[both], rows[both], own[both], k, k, repulsion, query),
+            "person": _race(rows[own], rows, own, k, clusters, repulsion, query),
         }
 
 
@@ -233,13 +245,38 @@ def _race(
     repulsion: Repulsion,
     seed: int,
 ) -> npt.NDArray[np.float64]:
-    """Seconds and rounds of k-means, then of the discriminative algorithm; the best of three."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        k_means = KMeans(k, init="random", n_init=1, tol=0, random_state=seed).fit(X_k_means)
-        middle = time.perf_counter()
-        ours = DiscriminativeKMeans(clusters, repulsion=repulsion, n_threads=1).fit(X, y)
-        times.append((middle - start, time.perf_counter() - middle))
-    best = np.min(times, axis=0)
-    return np.array([best[0], best[1], k_means.n_iter_, ours.n_iter_])
+    """Seconds of k-means and of the discriminative algorithm, best of three; then their rounds."""
+    theirs = KMeans(k, init="random", n_init=1, tol=0, random_state=seed)
+    ours = DiscriminativeKMeans(clusters, repulsion=repulsion, n_threads=1)
+    times = [
+        (_seconds(lambda: theirs.fit(X_k_means)), _seconds(lambda: ours.fit(X, y)))
+        for _ in range(3)
+    ]
+    return np.array([*np.min(times, axis=0), theirs.n_iter_, ours.n_iter_])
+
+
+def _race_alike(
+    gram: Floats, y: Indices, query: int, k: int, repulsion: Repulsion
+) -> npt.NDArray[np.float64]:
+    """Time both from inner products, with nothing taken over from another fit; distances last."""
+    left_out = np.array([query])
+    order = np.random.default_rng(query).permutation(len(y))
+    start = order[order != query][:k]
+    found: list[Outcome] = []
+    times = [
+        (
+            _seconds(lambda: found.append(k_means(Sums(gram), start, left_out))),
+            _seconds(
+                lambda: found.append(grow_rounds(Sums(gram), y, left_out, repulsion, budget=k))
+            ),
+        )
+        for _ in range(3)
+    ]
+    facts = [(o.rounds, o.distances) for o in found[-2:]]
+    return np.array([*np.min(times, axis=0), *(f[0] for f in facts), *(f[1] for f in facts)])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

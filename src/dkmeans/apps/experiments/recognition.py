@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from dkmeans.apps.experiments.study import Arrays, Study
 
 K = 8  # clusters per person, as in the paper
 SEEDS = tuple(range(10))  # of the random starts of k-means
-REPULSIONS: tuple[Repulsion, ...] = (0.0, 0.25, 0.5, 1.0, "size")
-FEW: tuple[Repulsion, ...] = (0.0, 0.25, 0.5)  # where a run takes longer
+Repulsions: TypeAlias = tuple[Repulsion, ...]
+REPULSIONS: Repulsions = (0.0, 0.25, 0.5, 1.0, "size")
+FEW: Repulsions = (0.0, 0.25, 0.5)  # where a run takes longer
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Trial:
 
     def prediction(self) -> Indices:
         """Find the person with the nearest centre, -1 for faces never left out."""
-        asked = ~np.isnan(self.distance).any(axis=0)
+        asked = ~np.isnan(self.distance).all(axis=0)
         return np.where(asked, np.nan_to_num(self.distance, nan=np.inf).argmin(axis=0), -1)
 
     def error(self, y: Indices) -> float:
@@ -60,13 +61,40 @@ class Trial:
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the paper."""
+    """One way to read the paper.
+
+    Attributes
+    ----------
+    key, title : str
+        Name, and what it means.
+    method : str
+        The method of `Recognition` that runs it.
+    limit : dict
+        Where growth stops: at a `budget` of clusters, or at a number of `positive` ones.
+    repulsions : tuple
+        Values of w to try.
+    sums : str
+        Which sums of squared distances are compared with those of k-means: those of the "person",
+        of the "whole" set with k centres in all, of "everybody" to their own centres, or none.
+    """
 
     key: str
     title: str
-    repulsions: tuple[Repulsion, ...]
-    run: Callable[["Recognition", str, Indices, tuple[Repulsion, ...]], list[Trial]]
-    compares: str  # which sums of squared distances are compared
+    method: str
+    limit: dict[str, int]
+    repulsions: Repulsions
+    sums: str = ""
+
+    def run(
+        self,
+        recognition: "Recognition",
+        representation: str,
+        fold: Indices,
+        repulsions: Repulsions | None = None,
+    ) -> list[Trial]:
+        """Run it; one trial per repulsion."""
+        run = getattr(recognition, self.method)
+        return run(self, representation, fold, repulsions or self.repulsions)
 
 
 class Recognition:
@@ -125,12 +153,12 @@ class Recognition:
         inputs = {"gram": self.gram(representation), "y": self.y, "fold": fold}
         return self.study.compute(f"{representation}, {how}: {title}", job, settings, inputs)
 
-    def nearest_neighbour_error(self, representation: str) -> float:
-        """Error of the nearest other face, for comparison."""
+    def nearest_neighbour_error(self, representation: str, fold: Indices) -> float:
+        """Error of the nearest face that is not left out, for comparison."""
         gram = self.gram(representation)
         own = np.diagonal(gram)
         distance = own[:, None] - 2 * gram + own
-        np.fill_diagonal(distance, np.inf)
+        distance[fold[:, None] == fold] = np.inf
         return float((self.y[distance.argmin(axis=1)] != self.y).mean())
 
     def k_means(
@@ -154,6 +182,63 @@ class Recognition:
         at = np.arange(len(self.y))
         return Trial(stacked["distance"], stacked["person_ssd"][self.y, at], stacked)
 
+    def one_vs_rest(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Grow each person against the rest; one trial per repulsion."""
+        n = self.n_people
+        settings = [
+            {"person": p, "repulsion": w, **reading.limit} for w in repulsions for p in range(n)
+        ]
+        done = self.compute(representation, reading.title, jobs.one_vs_rest, settings, fold)
+        trials = [self._by_person(part) for part in _parts(done, n)]
+        if "budget" not in reading.limit:
+            return trials
+        # With a budget for all, the whole model is compared, not the person's part of it.
+        at = np.arange(len(self.y))
+        return [Trial(t.distance, t.notes["ssd"][self.y, at], t.notes) for t in trials]
+
+    def joint(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Grow all people together; one trial per repulsion."""
+        chunks = _chunks(np.unique(fold[fold >= 0]).tolist())
+        budget = self.n_people * reading.limit["budget"] if reading.limit else None
+        settings = [
+            {"turns": chunk, "repulsion": w, "budget": budget}
+            for w in repulsions
+            for chunk in chunks
+        ]
+        done = self.compute(representation, reading.title, jobs.joint, settings, fold)
+        trials = []
+        for part in _parts(done, len(chunks)):
+            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
+            trials.append(Trial(together["distance"], together["person_ssd"], together))
+        return trials
+
+    def nearest_of_pairs(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Grow people two at a time; the nearest centre of all models decides."""
+        return self._from_pairs(_nearest_of_pairs, representation, fold, repulsions)
+
+    def most_pairs_won(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Grow people two at a time; who wins most pairs is who it is."""
+        return self._from_pairs(_count_votes, representation, fold, repulsions)
+
+    def _from_pairs(
+        self,
+        combine: Callable[[list[Arrays], int], Floats],
+        representation: str,
+        fold: Indices,
+        repulsions: Repulsions,
+    ) -> list[Trial]:
+        found = self.pairs(representation, fold)
+        nothing = np.full(len(self.y), np.nan)
+        return [Trial(combine(found[w], self.n_people), nothing, {}) for w in repulsions]
+
     def pairs(self, representation: str, fold: Indices) -> dict[Repulsion, list[Arrays]]:
         """Grow every two people against each other, by repulsion; in ten folds."""
         if representation not in self._pairs:
@@ -165,76 +250,27 @@ class Recognition:
             self._pairs[representation] = dict(zip(FEW, _parts(done, n), strict=True))
         return self._pairs[representation]
 
-    def whole_k_means(self, representation: str, fold: Indices) -> Arrays:
-        """Run k-means on everybody's faces, without those of each turn."""
+    def whole_k_means(self, representation: str, fold: Indices) -> Floats:
+        """Find the sums of squares of k-means on everybody's faces without those of each turn.
+
+        Random starts differ: one for all turns of a person's faces, or one per fold.
+        """
         title = f"k-means, {K} on all faces"
-        settings = [{"k": K, "seed": 0}]
+        turns = np.unique(fold[fold >= 0])
+        chunks = _chunks(turns.tolist())
+        settings = [{"turns": chunk, "k": K, "seed": seed} for seed, chunk in enumerate(chunks)]
         done = self.compute(representation, title, jobs.whole_k_means, settings, fold)
-        return done[0]
+        return _first_known([r["ssd"] for r in done])
+
+
+def _chunks(turns: list[int]) -> list[list[int]]:
+    """Put turns together: as many as a person has faces, but each fold for itself."""
+    size = 64 if len(turns) > 10 else 1
+    return [turns[i : i + size] for i in range(0, len(turns), size)]
 
 
 def _parts(results: list[Arrays], size: int) -> list[list[Arrays]]:
     return [results[i : i + size] for i in range(0, len(results), size)]
-
-
-def _one_vs_rest(title: str, **limit: int) -> Any:
-    def run(
-        recognition: Recognition,
-        representation: str,
-        fold: Indices,
-        repulsions: tuple[Repulsion, ...],
-    ) -> list[Trial]:
-        n = recognition.n_people
-        settings = [{"person": p, "repulsion": w, **limit} for w in repulsions for p in range(n)]
-        done = recognition.compute(representation, title, jobs.one_vs_rest, settings, fold)
-        trials = [recognition._by_person(part) for part in _parts(done, n)]
-        if "budget" not in limit:
-            return trials
-        # With a budget for all, the whole model is compared, not the person's part of it.
-        y, at = recognition.y, np.arange(len(recognition.y))
-        return [Trial(t.distance, t.notes["ssd"][y, at], t.notes) for t in trials]
-
-    return run
-
-
-def _joint(title: str, with_budget: bool) -> Any:
-    def run(
-        recognition: Recognition,
-        representation: str,
-        fold: Indices,
-        repulsions: tuple[Repulsion, ...],
-    ) -> list[Trial]:
-        turns = np.unique(fold[fold >= 0]).tolist()
-        size = 64 if len(turns) > 64 else 1
-        chunks = [turns[i : i + size] for i in range(0, len(turns), size)]
-        budget = K * recognition.n_people if with_budget else None
-        settings = [
-            {"turns": chunk, "repulsion": w, "budget": budget}
-            for w in repulsions
-            for chunk in chunks
-        ]
-        done = recognition.compute(representation, title, jobs.joint, settings, fold)
-        trials = []
-        for part in _parts(done, len(chunks)):
-            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
-            trials.append(Trial(together["distance"], together["ssd"], together))
-        return trials
-
-    return run
-
-
-def _pairs(combine: Callable[[list[Arrays], int], Floats]) -> Any:
-    def run(
-        recognition: Recognition,
-        representation: str,
-        fold: Indices,
-        repulsions: tuple[Repulsion, ...],
-    ) -> list[Trial]:
-        found = recognition.pairs(representation, fold)
-        nothing = np.full(len(recognition.y), np.nan)
-        return [Trial(combine(found[w], recognition.n_people), nothing, {}) for w in repulsions]
-
-    return run
 
 
 def _nearest_of_pairs(results: list[Arrays], n_people: int) -> Floats:
@@ -251,7 +287,9 @@ def _count_votes(results: list[Arrays], n_people: int) -> Floats:
     lost = np.zeros((n_people, results[0]["distance"].shape[2]))
     for person, result in enumerate(results):
         for rival, pair in zip(result["rivals"], result["distance"], strict=True):
-            share = pair[0] / pair.sum(axis=0)
+            with np.errstate(invalid="ignore"):
+                share = pair[0] / pair.sum(axis=0)
+            share = np.where(np.isinf(pair[0]), 1.0, np.where(np.isinf(pair[1]), 0.0, share))
             lost[person] += (share >= 0.5) + 1e-6 * share
             lost[rival] += (share < 0.5) + 1e-6 * (1 - share)
     return lost
@@ -284,54 +322,49 @@ def pair_errors(
     return wrong / asked, wrong_k_means / asked
 
 
-READINGS = (
-    Reading(
-        "a",
-        "(a) one person against the rest, 8 clusters of the person",
-        REPULSIONS,
-        _one_vs_rest("(a) one against the rest, 8 of the person", positive=K),
-        "person",
-    ),
-    Reading(
-        "b",
-        "(b) one person against the rest, 8 clusters in all",
-        REPULSIONS,
-        _one_vs_rest("(b) one against the rest, 8 in all", budget=K),
-        "whole",
-    ),
-    Reading(
-        "c",
-        "(c) all people together, 8 clusters per person on average",
-        REPULSIONS,
-        _joint("(c) all together, 8 per person", True),
-        "everybody",
-    ),
-    Reading(
-        "d1",
-        "(d) one person against the rest, until converged",
-        FEW,
-        _one_vs_rest("(d) one against the rest, until converged"),
-        "",
-    ),
-    Reading(
-        "d2",
-        "(d) all people together, until converged",
-        FEW,
-        _joint("(d) all together, until converged", False),
-        "",
-    ),
-    Reading(
-        "p1",
-        "pairs of people, 8 clusters for the two, nearest centre of all pairs",
-        FEW,
-        _pairs(_nearest_of_pairs),
-        "",
-    ),
-    Reading(
-        "p2",
-        "pairs of people, 8 clusters for the two, most pairs won",
-        FEW,
-        _pairs(_count_votes),
-        "",
-    ),
-)
+READINGS = {
+    reading.key: reading
+    for reading in (
+        Reading(
+            "a",
+            "(a) one person against the rest, 8 clusters of the person",
+            "one_vs_rest",
+            {"positive": K},
+            REPULSIONS,
+            "person",
+        ),
+        Reading(
+            "b",
+            "(b) one person against the rest, 8 clusters in all",
+            "one_vs_rest",
+            {"budget": K},
+            REPULSIONS,
+            "whole",
+        ),
+        Reading(
+            "c",
+            "(c) all people together, 8 clusters per person on average",
+            "joint",
+            {"budget": K},
+            REPULSIONS,
+            "everybody",
+        ),
+        Reading("d1", "(d) one person against the rest, until converged", "one_vs_rest", {}, FEW),
+        Reading("d2", "(d) all people together, until converged", "joint", {}, FEW),
+        Reading(
+            "p1",
+            "pairs of people, 8 clusters for the two, nearest centre of all pairs",
+            "nearest_of_pairs",
+            {},
+            FEW,
+        ),
+        Reading(
+            "p2",
+            "pairs of people, 8 clusters for the two, most pairs won",
+            "most_pairs_won",
+            {},
+            FEW,
+        ),
+    )
+}
+SAME_NUMBER = ("a", "b", "c")  # readings with as many clusters as k-means

@@ -29,7 +29,7 @@ figure { margin: 1.5rem 0; } figcaption, .note { color: #444; font-size: .9rem; 
 .verdict { white-space: nowrap; font-weight: 600; }
 .confirmed { color: #00664a; } .in-part { color: #8a5a00; } .not-confirmed { color: #a33c00; }
 """
-_SIGNS = {"confirmed": "✓", "in part": "~", "not confirmed": "✗"}
+_SIGNS = {"confirmed": "✓", "in part": "~", "not confirmed": "✗", "too few queries": "?"}
 
 
 def write_report(out: Path, sections: dict[str, Section]) -> Path:
@@ -48,7 +48,9 @@ def write_report(out: Path, sections: dict[str, Section]) -> Path:
         The page.
     """
     results_path, page = out / "results.json", out / "report.html"
-    results = _read(results_path)
+    results = {
+        n: r for n, r in _read(results_path).items() if n not in sections and _usable(r, out)
+    }
     results |= {name: _plain(section.to_json()) for name, section in sections.items()}
     results = {name: results[name] for name in ORDER if name in results}
     whole = {"dkmeans": dkmeans.__version__, "sections": results}
@@ -61,9 +63,18 @@ def write_report(out: Path, sections: dict[str, Section]) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text("utf-8"))["sections"]
+        return dict(json.loads(path.read_text("utf-8"))["sections"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return {}
+
+
+def _usable(section: Any, out: Path) -> bool:
+    """Tell whether an earlier section can still be shown."""
+    try:
+        _section("", section, out / "figures")
+    except (KeyError, TypeError, AttributeError, FileNotFoundError):
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

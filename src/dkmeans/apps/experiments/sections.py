@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-Verdict: TypeAlias = Literal["confirmed", "in part", "not confirmed"]
+Verdict: TypeAlias = Literal["confirmed", "in part", "not confirmed", "too few queries"]
 
 
 def verdict(distance: float, good: float, fair: float) -> Verdict:

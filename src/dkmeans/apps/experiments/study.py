@@ -3,10 +3,10 @@
 import hashlib
 import json
 import os
-import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,10 +15,13 @@ from typing import Any, TypeAlias
 import joblib
 import numpy as np
 import numpy.typing as npt
+import scipy
+import sklearn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import dkmeans
+from dkmeans.apps.experiments.faces import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Job: TypeAlias = Callable[..., Arrays]
@@ -26,13 +29,11 @@ Job: TypeAlias = Callable[..., Arrays]
 _SECONDS = "seconds of this piece"
 
 _PACKAGE = Path(dkmeans.__file__).parent
-# What can change a number. Reports and figures can not, so a better figure costs no new run.
-_NUMERICS = (
-    "engine",
-    "kernels",
-    "model",
-    *(f"apps/experiments/{name}.py" for name in ("gram", "heads", "rendered")),
-)
+# What cannot change a number: reports and figures. A better figure costs no new run.
+_WORDS = {
+    *("plots", "cli.py", "demo.py", "entry.py", "report.py", "figures.py", "sections.py"),
+    *("face_section.py", "face_claims.py", "sequences.py", "synthetic.py", "command.py"),
+}
 
 
 class Study:
@@ -52,8 +53,13 @@ class Study:
         self.out, self.jobs, self.console = out, jobs, console
         self.seconds: dict[str, float] = {}  # that each kind of work took, over all processes
         self._kept = out / "work"
-        for folder in (self._kept, out / "figures"):
-            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for folder in (self._kept, out / "figures"):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"--out {out} is not a folder that can be written to: {error}"
+            ) from error
 
     def compute(
         self,
@@ -84,8 +90,8 @@ class Study:
         results : list of dict of arrays
             One per setting, in order.
         """
-        common = hashlib.sha256(_code(job.__module__).encode())
-        common.update(job.__qualname__.encode())
+        common = hashlib.sha256(_code().encode())
+        common.update(f"{job.__module__}.{job.__qualname__}".encode())
         for name in sorted(inputs):
             common.update(name.encode() + _digest(inputs[name]))
         paths = []
@@ -145,10 +151,18 @@ def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
+        os.chmod(name, 0o666 & ~_umask())  # temporary files are for their owner only
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@cache
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
 
 
 def _numbered(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
@@ -167,7 +181,7 @@ def _load(path: Path) -> Arrays | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (FileNotFoundError, ValueError, EOFError, OSError, zipfile.BadZipFile):
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
         return None
 
 
@@ -178,12 +192,11 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 
 
 @cache
-def _code(module: str) -> str:
-    """Fingerprint of a job's module, of the other code that computes, and of NumPy's version."""
-    digest = hashlib.sha256(np.__version__.encode())
-    digest.update(Path(sys.modules[module].__file__ or "").read_bytes())
-    for part in _NUMERICS:
-        place = _PACKAGE / part
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+def _code() -> str:
+    """Fingerprint of the code that computes, and of the libraries that it stands on."""
+    versions = (np.__version__, scipy.__version__, sklearn.__version__)
+    digest = hashlib.sha256(repr(versions).encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        if not set(path.relative_to(_PACKAGE).parts) & _WORDS:
             digest.update(path.read_bytes())
     return digest.hexdigest()

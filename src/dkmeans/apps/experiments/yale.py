@@ -2,25 +2,23 @@
 
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.apps.experiments.faces import Faces
+from dkmeans.apps.experiments.faces import DataError, Faces
 
 _SHRINK = 4  # 192 x 168 pixels become 48 x 42
 _SIZE = (192, 168)
 _PERSON = re.compile(r"yaleB\d\d")
 _FACE = re.compile(r"(yaleB\d\d)_P\d\dA([+-]\d{3})E([+-]\d{2})\.pgm")
+_UNREADABLE = (ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile, zlib.error)
 _EXPECTED = (
     "Expected the CroppedYale folder as distributed (folders yaleB01, yaleB02, ... of .pgm "
     "pictures) or an .npz file with the arrays images, y, azimuth and elevation."
 )
-
-
-class DataError(Exception):
-    """What was found is not what an experiment needs; the message says what is."""
 
 
 def load_yale(path: Path) -> Faces:
@@ -106,7 +104,7 @@ def _from_npz(path: Path) -> Faces:
             if missing:
                 raise DataError(f"{path} has no array {missing[0]!r}. {_EXPECTED}")
             images, y, azimuth, elevation = (arrays[name] for name in wanted)
-    except (ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise DataError(f"{path} cannot be read as an .npz file ({error}). {_EXPECTED}") from error
     if images.ndim != 3 or images.dtype != np.uint8 or not len(images):
         raise DataError(
