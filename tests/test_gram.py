@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from dkmeans import DiscriminativeKMeans
+from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.apps.experiments import jobs
 from dkmeans.apps.experiments.gram import Sums, grow, inner_products, k_means
 from dkmeans.engine.run import Run
@@ -84,6 +84,19 @@ def plain_positive(X, y, repulsion, positive):
     return state
 
 
+@given(seed=st.integers(0, 10**6), repulsion=REPULSIONS)
+def test_run_until_converged_the_rounds_are_those_of_the_estimator(seed, repulsion):
+    X, y = blobs(seed, n_classes=3, n=60, d=3)
+    found = grow(Sums(inner_products(X)), y, NOBODY, repulsion)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverfittingWarning)
+        model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    if set(model.history_.phase) == {"grow"} and model.converged_:
+        assert found.converged
+        assert found.rounds == model.n_iter_
+        np.testing.assert_array_equal(found.labels, model.labels_)
+
+
 @pytest.mark.parametrize("repulsion", [0.0, 0.25, "size"])
 def test_growing_to_a_number_of_positive_clusters(repulsion):
     tried = 0
@@ -99,6 +112,13 @@ def test_growing_to_a_number_of_positive_clusters(repulsion):
         np.testing.assert_allclose(
             found.centers.distances(inner_products(X), np.arange(len(X))), distances, atol=1e-9
         )
+        # The same by differences, without one row.
+        sums = Sums(inner_products(X))
+        grow(sums, y, NOBODY, repulsion, positive=4)
+        amended = grow(sums, y, np.array([seed]), repulsion, positive=4)
+        plain = grow(Sums(sums.gram), y, np.array([seed]), repulsion, positive=4)
+        np.testing.assert_array_equal(amended.labels, plain.labels)
+        np.testing.assert_allclose(amended.centers.products, plain.centers.products, atol=1e-9)
         tried += 1
     assert tried > 10
 
@@ -158,10 +178,14 @@ def test_leaving_one_out_of_all_together(faces):
     for q in range(0, len(y), 3):
         keep = np.arange(len(y)) != q
         model = DiscriminativeKMeans(16, repulsion="size").fit(X[keep], y[keep])
+        to_own = 0.0
         for person in range(4):
             own = model.cluster_centers_[model.cluster_classes_ == person]
             distance = cdist(own, X[[q]], "sqeuclidean").min()
             assert found["distance"][person, q] == pytest.approx(distance, abs=1e-9)
+            to_own += cdist(own, X[keep & (y == person)], "sqeuclidean").min(axis=0).sum()
+        assert found["person_ssd"][q] == pytest.approx(to_own)
+        assert found["ssd"][q] == pytest.approx(model.inertia_)
 
 
 def test_pairs_are_fits_on_two_people(faces):
@@ -188,11 +212,12 @@ def test_a_face_that_is_not_asked_about_is_not_answered(faces):
 
 
 def test_timing_measures_both(faces):
-    X, y, _, _ = faces
+    X, y, gram, _ = faces
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = jobs.timing(
-            X.astype(np.float32), y, person=3, query=3, k=4, clusters=8, repulsion=0.25
+            X.astype(np.float32), gram, y, person=3, query=3, k=4, clusters=8, repulsion=0.25
         )
-    assert set(found) == {"whole", "pair", "person"}
+    assert set(found) == {"whole", "alike", "pair", "person"}
     assert all((runs > 0).all() for runs in found.values())
+    assert found["alike"][3] == found["whole"][3]  # rounds of the same growth

@@ -303,3 +303,42 @@ def test_representations():
     brighter = (images[:1] // 2).astype(np.uint8)
     ranks = REPRESENTATIONS["equalised"](np.unique(brighter).reshape(1, 1, -1))
     np.testing.assert_allclose(np.diff(ranks), 1 / ranks.size)
+
+
+def test_an_earlier_report_that_is_damaged_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("dkmeans.apps.experiments.films.FILMS", range(1))
+    for damage in ('{"sections": null}', '{"sections": {"faces": {}}}', "nonsense"):
+        (tmp_path / "results.json").write_text(damage)
+        reproduce("sequences", tmp_path, jobs=1, console=Console(quiet=True))
+        assert list(json.loads((tmp_path / "results.json").read_text())["sections"]) == [
+            "sequences"
+        ]
+    assert (tmp_path / "report.html").stat().st_mode & 0o044 == 0o044 & ~os.umask(os.umask(0))
+
+
+def test_an_out_that_is_a_file(tmp_path):
+    (tmp_path / "out").write_text("hello")
+    result = CliRunner().invoke(app, ["reproduce", "synthetic", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "is not a folder that can be written to" in str(result.exception)
+
+
+def test_the_code_that_computes_is_part_of_the_key(tmp_path, monkeypatch):
+    from dkmeans.apps.experiments import study as module
+
+    copy = tmp_path / "package"
+    (copy / "apps").mkdir(parents=True)
+    monkeypatch.setattr(module, "_PACKAGE", copy)
+
+    def code():
+        module._code.cache_clear()
+        return module._code()
+
+    (copy / "estimator.py").write_text("a = 1")
+    (copy / "apps" / "report.py").write_text("a = 1")
+    before = code()
+    (copy / "apps" / "report.py").write_text("a = 2")
+    assert code() == before
+    (copy / "estimator.py").write_text("a = 2")
+    assert code() != before
+    module._code.cache_clear()

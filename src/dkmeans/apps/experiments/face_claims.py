@@ -105,8 +105,8 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             + f". On all faces, 8 centres: {work['ours, rounds']:.1f} rounds against "
             f"{work['k-means, rounds']:.1f}, and {fewer} distances from a face to a centre. With "
             f"both written alike, from inner products, a fit takes {alike['ours']:.0f} ms against "
-            f"{alike['k-means']:.0f} ms, median of the ratio {times['alike']:.2f}. Rule: both ratios "
-            f"on all faces at most {_SLOWEST}; in part: one.",
+            f"{alike['k-means']:.0f} ms, median of the ratio {times['alike']:.2f}. Rule: both "
+            f"ratios on all faces at most {_SLOWEST}; in part: one.",
             "confirmed"
             if max(times["whole"], times["alike"]) <= _SLOWEST
             else verdict(min(times["whole"], times["alike"]), 0.0, _SLOWEST),

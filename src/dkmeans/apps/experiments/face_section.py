@@ -107,8 +107,9 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
                 "query, to the nearest of 8 centres in all, the person against the rest; k-means "
                 "from one random start per person. Right: all faces, each to the nearest centre "
                 f"of its own person, {K} centres per person on average, reading (c). The line is "
-                "the least-squares fit through the origin. Benefit: how much the relative margin between the nearest "
-                "centre of another person and the nearest of the own grows over k-means.",
+                "the least-squares fit through the origin. Benefit: how much the relative margin "
+                "between the nearest centre of another person and the nearest of the own grows "
+                "over k-means.",
             ),
             Picture(
                 "faces-time",

@@ -47,8 +47,8 @@ def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
         shown = films.lit_films(faces, 0, 1)
         sources.append(("lights", "Lights by azimuth", many, shown, made))
         about += (
-            f" {data}: pictures in the order of the light's azimuth as films; trained under lamps at "
-            "or below the height of the eyes, asked about pictures under lamps above it."
+            f" {data}: pictures in the order of the light's azimuth as films; trained under lamps "
+            "at or below the height of the eyes, asked about pictures under lamps above it."
         )
     claims, parts, numbers = [], [], {}
     for source in sources:
@@ -98,17 +98,17 @@ def _report(
     least = min(mean["ours"].min(), mean["converged"].min())
     claims = [
         Claim(
-            f"{title}: k-means with 5 centres per film takes about a third (32 %) of the new frames "
-            "for the other person.",
+            f"{title}: k-means with 5 centres per film takes about a third (32 %) of the new "
+            "frames for the other person.",
             f"{mean['k-means']:.1%} over {many}; {here:.1%} in the instance shown.",
             verdict(abs(mean["k-means"] - 0.32), 0.05, 0.15),
         ),
         Claim(
             f"{title}: with the discriminative algorithm no frame is misclassified.",
             f"Over {many}: {mean['ours'][-1]:.1%} with at most {2 * K} clusters and the default w, "
-            f"{least:.1%} in the best row of the table; {default.error:.1%} with {default.clusters} "
-            "clusters in the instance shown. The algorithm ends as soon as its cells are pure, "
-            "which on films that are easy to separate takes few clusters.",
+            f"{least:.1%} in the best row of the table; {default.error:.1%} with "
+            f"{default.clusters} clusters in the instance shown. The algorithm ends as soon as its "
+            "cells are pure, which on films that are easy to separate takes few clusters.",
             verdict(least, 0.0, 0.9 * float(mean["k-means"])),
         ),
     ]
