@@ -150,6 +150,7 @@ def test_history_tells_each_round():
         "impurity",
         "moved",
         "inertia",
+        "cost",
         "seconds",
     )
     assert history.round.tolist() == list(range(1, model.n_iter_ + 1))
