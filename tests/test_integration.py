@@ -161,7 +161,7 @@ def test_history_tells_each_round():
     assert repr(history).startswith(f"History of {model.n_iter_} rounds\n")
     assert "impurity" in dir(history)
     pytest.importorskip("pandas")
-    assert history.to_pandas().shape == (model.n_iter_, 8)
+    assert history.to_pandas().shape == (model.n_iter_, 9)
 
 
 def test_tree_tells_who_split_from_whom():
