@@ -204,6 +204,17 @@ def test_pairs_are_fits_on_two_people(faces):
             )
 
 
+def test_refined_models_are_those_of_the_estimator(faces):
+    X, y, _, _ = faces
+    fold = np.arange(len(y)) % 5
+    X = X.astype(np.float32)
+    found = jobs.refined(X, y, fold, turn=2, repulsion=0.25, growth="best", budget=12)
+    out = fold == 2
+    model = DiscriminativeKMeans(12, growth="best", refine="margin").fit(X[~out], y[~out])
+    np.testing.assert_array_equal(found["distance"][:, out].argmin(axis=0), model.predict(X[out]))
+    assert np.isnan(found["distance"][:, ~out]).all()
+
+
 def test_a_face_that_is_not_asked_about_is_not_answered(faces):
     _, y, gram, fold = faces
     some = np.where(fold % 10 == 0, fold, -1)

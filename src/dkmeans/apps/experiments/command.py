@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dkmeans.apps.experiments.face_section import run_faces
 from dkmeans.apps.experiments.faces import DataError, Faces
-from dkmeans.apps.experiments.recognition import K
+from dkmeans.apps.experiments.readings import K
 from dkmeans.apps.experiments.rendered import rendered_faces
 from dkmeans.apps.experiments.report import write_report
 from dkmeans.apps.experiments.sections import Section

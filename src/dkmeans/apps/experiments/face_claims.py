@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.apps.experiments.gram import Repulsion
-from dkmeans.apps.experiments.recognition import READINGS, SAME_NUMBER, SEEDS
+from dkmeans.apps.experiments.readings import READINGS, SAME_NUMBER, SEEDS
 from dkmeans.apps.experiments.sections import Claim, Table, verdict
 
 MAIN = "high-pass"  # the representation under which k-means errs as much as in the paper
@@ -128,7 +128,8 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[Table]:
     def line(key: tuple[str, Repulsion], name: str, form: str) -> list[str]:
         cells = [table[n]["lines"][key][name] for n in names]
         shown = ["" if np.isnan(cell) else format(cell, form) for cell in cells]
-        return [titles[key[0]], str(key[1]), *shown]
+        w = str(key[1]) if READINGS[key[0]].growth == "paper" else ""
+        return [titles[key[0]], w, *shown]
 
     references = [
         ["nearest other face (1-NN)", "", *(_percent(table[n]["1-NN"]) for n in names)],

@@ -10,15 +10,8 @@ from dkmeans.apps.experiments import figures, jobs
 from dkmeans.apps.experiments.face_claims import MAIN, W, face_claims, face_tables, relative
 from dkmeans.apps.experiments.faces import Faces
 from dkmeans.apps.experiments.gram import Floats, Indices
-from dkmeans.apps.experiments.recognition import (
-    READINGS,
-    SAME_NUMBER,
-    K,
-    Reading,
-    Recognition,
-    Trial,
-    pair_errors,
-)
+from dkmeans.apps.experiments.readings import READINGS, SAME_NUMBER, K, Reading, Trial
+from dkmeans.apps.experiments.recognition import Recognition, pair_errors
 from dkmeans.apps.experiments.representations import REPRESENTATIONS
 from dkmeans.apps.experiments.sections import Picture, Section, Table
 from dkmeans.apps.experiments.study import Arrays, Study
@@ -75,8 +68,7 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
     return Section(
         title="Face recognition (Figures 5 to 8)",
         data=f"{data}: {len(y)} faces of {recognition.n_people} people. Leave-one-out: {left_out} "
-        "in turn, out of every model that it is compared with. Margin refinement, which is beyond "
-        "the paper, is not among the readings yet."
+        "in turn, out of every model that it is compared with."
         + (f" Skipped: {len(faces.skipped)} files that are no lit faces." if faces.skipped else ""),
         claims=face_claims(numbers, table),
         parts=[
@@ -220,7 +212,7 @@ def _slope(x: Floats, y: Floats) -> float:
 def _clusters(reading: Reading, trial: Trial, recognition: Recognition) -> float:
     if reading.key in ("a", "b", "d1"):
         return float(np.nanmean(trial.notes["own_clusters"]))
-    if reading.key in ("c", "d2"):
+    if reading.key in ("c", "d2", "e1", "e2"):
         return float(np.nanmean(trial.notes["clusters"])) / recognition.n_people
     return float("nan")
 

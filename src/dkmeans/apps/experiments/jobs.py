@@ -10,6 +10,7 @@ person is the squared distance to the person's nearest centre.
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +125,31 @@ def pairs(
             )
             distance[i, :, queries] = _by_class(outcome.centers, gram, queries, 2).T
     return {"distance": distance, "rivals": rivals}
+
+
+def refined(
+    X: npt.NDArray[np.float32],
+    y: Indices,
+    fold: Indices,
+    *,
+    turn: int,
+    repulsion: Repulsion,
+    growth: Literal["paper", "best"],
+    budget: int,
+) -> Arrays:
+    """Grow all people at once and refine, by the estimator; for one turn."""
+    queries, training = np.flatnonzero(fold == turn), np.flatnonzero(fold != turn)
+    model = DiscriminativeKMeans(
+        budget, repulsion=repulsion, growth=growth, refine="margin", n_threads=1
+    ).fit(X[training], y[training])
+    distance = np.full((int(y.max()) + 1, len(y)), np.nan)
+    distance[:, queries] = np.inf
+    to_centers = model.transform(X[queries]).T.astype(np.float64) ** 2
+    for c, own in zip(model.cluster_classes_, to_centers, strict=True):
+        distance[c, queries] = np.minimum(distance[c, queries], own)
+    clusters = np.full(len(y), np.nan)
+    clusters[queries] = model.n_clusters_
+    return {"distance": distance, "clusters": clusters}
 
 
 def whole_k_means(

@@ -1,8 +1,7 @@
 """Face recognition: every face left out in turn, in all the readings that the paper allows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,90 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 from dkmeans.apps.experiments import jobs
 from dkmeans.apps.experiments.faces import Faces
 from dkmeans.apps.experiments.gram import Floats, Indices, Repulsion, inner_products
+from dkmeans.apps.experiments.readings import FEW, SEEDS, K, Reading, Repulsions, Trial
 from dkmeans.apps.experiments.representations import REPRESENTATIONS
 from dkmeans.apps.experiments.study import Arrays, Study
-
-K = 8  # clusters per person, as in the paper
-SEEDS = tuple(range(10))  # of the random starts of k-means
-Repulsions: TypeAlias = tuple[Repulsion, ...]
-REPULSIONS: Repulsions = (0.0, 0.25, 0.5, 1.0, "size")
-FEW: Repulsions = (0.0, 0.25, 0.5)  # where a run takes longer
-
-
-@dataclass(frozen=True)
-class Trial:
-    """How the faces fared that were left out.
-
-    Attributes
-    ----------
-    distance : array of shape (n_people, n_faces)
-        Squared distance to the nearest centre of each person, nan for faces never left out.
-    ssd : array of shape (n_faces,)
-        Sum of squared distances of the rows that the reading compares, when a face is left out.
-    notes : dict
-        Further facts about the models.
-    """
-
-    distance: Floats
-    ssd: Floats
-    notes: Arrays
-
-    def prediction(self) -> Indices:
-        """Find the person with the nearest centre, -1 for faces never left out."""
-        asked = ~np.isnan(self.distance).all(axis=0)
-        return np.where(asked, np.nan_to_num(self.distance, nan=np.inf).argmin(axis=0), -1)
-
-    def error(self, y: Indices) -> float:
-        """Share of the faces taken for someone else."""
-        prediction = self.prediction()
-        return float((prediction != y)[prediction >= 0].mean())
-
-    def margin(self, y: Indices) -> Floats:
-        """Relative difference between the distance to the nearest other person and to the own."""
-        distance = np.sqrt(self.distance)
-        at = np.arange(len(y))
-        own = distance[y, at]
-        distance[y, at] = np.inf
-        rival = distance.min(axis=0)
-        return (rival - own) / (rival + own)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One way to read the paper.
-
-    Attributes
-    ----------
-    key, title : str
-        Name, and what it means.
-    method : str
-        The method of `Recognition` that runs it.
-    limit : dict
-        Where growth stops: at a `budget` of clusters, or at a number of `positive` ones.
-    repulsions : tuple
-        Values of w to try.
-    sums : str
-        Which sums of squared distances are compared with those of k-means: those of the "person",
-        of the "whole" set with k centres in all, of "everybody" to their own centres, or none.
-    """
-
-    key: str
-    title: str
-    method: str
-    limit: dict[str, int]
-    repulsions: Repulsions
-    sums: str = ""
-
-    def run(
-        self,
-        recognition: "Recognition",
-        representation: str,
-        fold: Indices,
-        repulsions: Repulsions | None = None,
-    ) -> list[Trial]:
-        """Run it; one trial per repulsion."""
-        run = getattr(recognition, self.method)
-        return run(self, representation, fold, repulsions or self.repulsions)
 
 
 class Recognition:
@@ -216,6 +134,31 @@ class Recognition:
             trials.append(Trial(together["distance"], together["person_ssd"], together))
         return trials
 
+    def refined(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Grow all people together and refine; one trial per repulsion."""
+        turns = np.unique(fold[fold >= 0]).tolist()
+        settings = [
+            {
+                "turn": turn,
+                "repulsion": w,
+                "growth": reading.growth,
+                "budget": self.n_people * reading.limit["budget"],
+            }
+            for w in repulsions
+            for turn in turns
+        ]
+        rows = REPRESENTATIONS[representation](self.faces.images).astype(np.float32)
+        inputs: Arrays = {"X": rows, "y": self.y, "fold": fold}
+        title = f"{representation}, 10-fold: {reading.title}"
+        done = self.study.compute(title, jobs.refined, settings, inputs)
+        trials = []
+        for part in _parts(done, len(turns)):
+            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
+            trials.append(Trial(together["distance"], np.full(len(self.y), np.nan), together))
+        return trials
+
     def nearest_of_pairs(
         self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
     ) -> list[Trial]:
@@ -320,51 +263,3 @@ def pair_errors(
             wrong_k_means += int((says_rival != (y[rows] == rival)).sum())
             asked += len(rows)
     return wrong / asked, wrong_k_means / asked
-
-
-READINGS = {
-    reading.key: reading
-    for reading in (
-        Reading(
-            "a",
-            "(a) one person against the rest, 8 clusters of the person",
-            "one_vs_rest",
-            {"positive": K},
-            REPULSIONS,
-            "person",
-        ),
-        Reading(
-            "b",
-            "(b) one person against the rest, 8 clusters in all",
-            "one_vs_rest",
-            {"budget": K},
-            REPULSIONS,
-            "whole",
-        ),
-        Reading(
-            "c",
-            "(c) all people together, 8 clusters per person on average",
-            "joint",
-            {"budget": K},
-            REPULSIONS,
-            "everybody",
-        ),
-        Reading("d1", "(d) one person against the rest, until converged", "one_vs_rest", {}, FEW),
-        Reading("d2", "(d) all people together, until converged", "joint", {}, FEW),
-        Reading(
-            "p1",
-            "pairs of people, 8 clusters for the two, nearest centre of all pairs",
-            "nearest_of_pairs",
-            {},
-            FEW,
-        ),
-        Reading(
-            "p2",
-            "pairs of people, 8 clusters for the two, most pairs won",
-            "most_pairs_won",
-            {},
-            FEW,
-        ),
-    )
-}
-SAME_NUMBER = ("a", "b", "c")  # readings with as many clusters as k-means

@@ -32,7 +32,14 @@ _PACKAGE = Path(dkmeans.__file__).parent
 # What cannot change a number: reports and figures. A better figure costs no new run.
 _WORDS = {
     *("plots", "cli.py", "demo.py", "entry.py", "report.py", "figures.py", "sections.py"),
-    *("face_section.py", "face_claims.py", "sequences.py", "synthetic.py", "command.py"),
+    *(
+        "face_section.py",
+        "face_claims.py",
+        "readings.py",
+        "sequences.py",
+        "synthetic.py",
+        "command.py",
+    ),
 }
 
 
