@@ -84,6 +84,10 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
         title = f"dkmeans, budget {limit}" if limit else "dkmeans, converged"
         model = DiscriminativeKMeans(limit)
         lines.append(measure(title, model, data))
+        if limit:
+            step("dkmeans, refined")
+            refined = DiscriminativeKMeans(limit, growth="best", refine="margin")
+            lines.append(measure("dkmeans, refined", refined, data))
         step(f"class-wise k-means, {model.n_clusters_} centres")
         lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
     step("1-NN")
@@ -104,7 +108,7 @@ def run_demo(out: Path) -> None:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=10)
+        task = progress.add_task("", total=11)
 
         def step(text: str) -> None:
             progress.update(task, description=text, advance=1)
