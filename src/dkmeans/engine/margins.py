@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.tally import run_starts
+from dkmeans.engine.tally import by_group, run_starts
 from dkmeans.kernels.assign import assign_own_and_rival, pack
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
@@ -244,18 +244,15 @@ class Field:
         lock = Lock()
 
         def task(tile: slice) -> None:
-            order = np.argsort(groups[tile], kind="stable")
-            order = order[np.searchsorted(groups[tile], 0, sorter=order) :]
+            order, starts = by_group(groups[tile])
             if not len(order):
                 return
-            ordered = groups[tile][order]
-            starts = run_starts(ordered)
             weights = rows.weights[tile] if self._whole and rows.weights is not None else None
             part = rounded_sums(
                 rows.X[tile], self._shift, everywhere[tile], weights, order, starts, units
             )
             with lock:  # exact sums: the order in which tiles arrive does not matter
-                points[ordered[starts]] += part
+                points[groups[tile][order[starts]]] += part
 
         rows.for_tiles(task, 1)
 

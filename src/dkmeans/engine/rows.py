@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.engine.memory import Memory
-from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.engine.tally import Tally, by_group, run_starts
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, dense_rows
@@ -337,13 +337,10 @@ class Rows:
         weights, sums, squares = np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g))
 
         def task(tile: slice) -> None:
-            order = np.argsort(codes[tile], kind="stable")
-            order = order[np.searchsorted(codes[tile], 0, sorter=order) :]
+            order, starts = by_group(codes[tile])
             if not len(order):
                 return
-            ordered = codes[tile][order]
-            starts = run_starts(ordered)
-            at = np.searchsorted(keys, ordered[starts])
+            at = np.searchsorted(keys, codes[tile][order[starts]])
             w = None if self.weights is None else self.weights[tile]
             part = group_sums(self.X[tile], w, order, starts, self._feature_units)
             part_squares = group_totals(self.squares[tile], self._square_units, order, starts, w)

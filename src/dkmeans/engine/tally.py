@@ -93,6 +93,13 @@ class Tally:
         return ratio(total(self.sums), (weight[:, None], low[:, None]))
 
 
+def by_group(codes: Indices) -> tuple[Indices, Indices]:
+    """Sort rows by the code of their group, -1 left out; also returns where groups start."""
+    order = np.argsort(codes, kind="stable")
+    order = order[np.searchsorted(codes, 0, sorter=order) :]
+    return order, run_starts(codes[order]) if len(order) else order
+
+
 def run_starts(*columns: Indices) -> Indices:
     """Where runs of equal entries start in sorted columns."""
     changed = np.ones(len(columns[0]), dtype=bool)

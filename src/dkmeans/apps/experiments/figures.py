@@ -10,6 +10,7 @@ from dkmeans.apps.experiments.gram import Floats, Indices
 from dkmeans.plots.style import COLORS, MARKERS
 
 Figure = Any
+_RUNNERS = {"k_means": "k-means, to convergence", "ours": "discriminative k-means, to the budget"}
 _SETS = (COLORS[2], COLORS[1], COLORS[0])  # of the three image sequences
 
 
@@ -154,22 +155,9 @@ def race(panels: list[dict[str, Any]]) -> Figure:
     figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for place, panel in zip(axes, panels, strict=True):
-        place.plot(
-            1e3 * panel["k_means"],
-            color=COLORS[1],
-            marker=MARKERS[1],
-            ms=3,
-            lw=1,
-            label="k-means, to convergence",
-        )
-        place.plot(
-            1e3 * panel["ours"],
-            color=COLORS[0],
-            marker=MARKERS[0],
-            ms=3,
-            lw=1,
-            label="discriminative k-means, to the budget",
-        )
+        for i, (key, label) in enumerate(_RUNNERS.items()):
+            style = {"color": COLORS[1 - i], "marker": MARKERS[1 - i], "ms": 3, "lw": 1}
+            place.plot(1e3 * panel[key], label=label, **style)
         place.set_title(panel["title"], fontsize=10)
         place.set(xlabel="person", ylabel="milliseconds", ylim=(0, None))
         place.grid(axis="y", lw=0.3)
