@@ -21,6 +21,20 @@ def distance(x, c, dtype):
     return float(dtype(math.sqrt(total)))
 
 
+def unit_vector(vector, dtype):
+    """Scale to length one, unless it is that long to rounding, or zero."""
+    values = [float(v) for v in vector]
+    exponent = math.frexp(max(abs(v) for v in values))[1]
+    scaled = [math.ldexp(v, -exponent) for v in values]
+    total = 0.0
+    for v in scaled:
+        total = total + v * v
+    length = math.sqrt(total)
+    if length > 0 and abs(math.ldexp(length, exponent) - 1) > 4 * float(np.finfo(dtype).eps):
+        values = [v / length for v in scaled]
+    return [float(dtype(v)) for v in values]
+
+
 def squared(x, c):
     total = 0.0
     for a, b in zip(x, c, strict=True):
@@ -98,10 +112,23 @@ class Result:
 
 
 class Naive:
-    def __init__(self, X, y, w, *, repulsion, max_clusters=None, min_size=None, max_iter=300):
-        self.X, self.dtype = X, X.dtype.type
+    def __init__(
+        self,
+        X,
+        y,
+        w,
+        *,
+        repulsion,
+        max_clusters=None,
+        min_size=None,
+        max_iter=300,
+        unit=False,
+    ):
+        self.X, self.dtype, self.unit = X, X.dtype.type, unit
+        if unit:
+            self.X = np.array([unit_vector(x, self.dtype) for x in X], dtype=X.dtype)
         self.w = [1] * len(X) if w is None else list(w)
-        self.y, self.conflicts = majority_labels(X, list(y), self.w)
+        self.y, self.conflicts = majority_labels(self.X, list(y), self.w)
         self.repulsion, self.k = repulsion, max_clusters
         self.min_size, self.max_iter = min_size, max_iter
         self.tree = []  # (parent, class, round born)
@@ -201,8 +228,12 @@ class Naive:
         large = [g for g in groups if self.is_large(g)]
         if len({g.cls for g in large}) < 2:
             return groups
-        middle = [float(v) for v in mean_of(large)]
-        apart = max(abs(float(v) - m) for g in large for v, m in zip(g.mean, middle, strict=True))
+        middle, *means = (
+            [float(v) for v in mean_of(part)] for part in (large, *([g] for g in large))
+        )
+        if self.unit:
+            middle, *means = (unit_vector(m, float) for m in (middle, *means))
+        apart = max(abs(v - m) for mean in means for v, m in zip(mean, middle, strict=True))
         squares = sum(self.squares_of(i, g) for g in large)
         extent = math.sqrt(float(squares) / float(sum(g.weight for g in large)))
         eps = float(np.finfo(self.dtype).eps)
@@ -433,6 +464,8 @@ class Naive:
         return self.converged or self.room() <= 0 or self.round >= self.max_iter
 
     def cast(self, center):
+        if self.unit:
+            return unit_vector(list(center), self.dtype)
         return [float(self.dtype(v)) for v in center]
 
     def remembers(self):

@@ -13,6 +13,7 @@ parameters = st.fixed_dictionaries(
         "repulsion": repulsions,
         "growth": growths,
         "refine": st.sampled_from([None, "margin"]),
+        "metric": st.sampled_from(["euclidean", "cosine"]),
     }
 )
 

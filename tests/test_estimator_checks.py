@@ -22,6 +22,7 @@ from dkmeans import DiscriminativeKMeans
         DiscriminativeKMeans(min_cluster_size=2),
         DiscriminativeKMeans(growth="best"),
         DiscriminativeKMeans(max_clusters=10, growth="best", refine="margin"),
+        DiscriminativeKMeans(metric="cosine"),
     ]
 )
 def test_estimator_check(estimator, check):

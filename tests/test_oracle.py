@@ -12,16 +12,34 @@ from dkmeans import DiscriminativeKMeans
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
 
-def compare(X, y, w, repulsion=0.0, budget=None, min_size=None, max_iter=300, growth="paper"):
+def compare(
+    X,
+    y,
+    w,
+    repulsion=0.0,
+    budget=None,
+    min_size=None,
+    max_iter=300,
+    growth="paper",
+    metric="euclidean",
+):
     oracle = NaiveBest if growth == "best" else Naive
     naive = oracle(
-        X, y, w, repulsion=repulsion, max_clusters=budget, min_size=min_size, max_iter=max_iter
+        X,
+        y,
+        w,
+        repulsion=repulsion,
+        max_clusters=budget,
+        min_size=min_size,
+        max_iter=max_iter,
+        unit=metric == "cosine",
     )
     expected = naive.fit()
     model = DiscriminativeKMeans(
         budget,
         repulsion=repulsion,
         growth=growth,
+        metric=metric,
         min_cluster_size=min_size,
         max_iter=max_iter,
         n_threads=1,
@@ -62,6 +80,19 @@ def test_the_best_growth_is_that_of_the_oracle(data, extra):
     X, y, w = data
     budget = None if extra is None else len(np.unique(y)) + extra
     compare(X, y, w, budget=budget, growth="best")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=strategies.weighted(),
+    repulsion=strategies.repulsions,
+    growth=strategies.growths,
+    extra=st.none() | st.integers(0, 8),
+)
+def test_directions_grow_as_in_the_oracle(data, repulsion, growth, extra):
+    X, y, w = data
+    budget = None if extra is None else len(np.unique(y)) + extra
+    compare(X, y, w, repulsion, budget, growth=growth, metric="cosine")
 
 
 @settings(max_examples=200, deadline=None)

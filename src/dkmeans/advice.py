@@ -13,14 +13,18 @@ class OverfittingWarning(UserWarning):
     """A converged fit has kept a large share of the rows as prototypes."""
 
 
-def advise(estimator: Any, *, finished: bool) -> None:
-    """Warn of overfitting, and of a fit that ran out of rounds."""
+def advise(estimator: Any, *, finished: bool, all_rows: bool) -> None:
+    """Warn of overfitting, if all rows were there, and of a fit that ran out of rounds."""
     k, n_rows, budget = estimator.n_clusters_, len(estimator.labels_), estimator.max_clusters
-    if budget is None and k > max(_MANY, 2 * len(estimator.classes_), _LARGE_SHARE * n_rows):
+    if (
+        all_rows
+        and budget is None
+        and k > max(_MANY, 2 * len(estimator.classes_), _LARGE_SHARE * n_rows)
+    ):
         warnings.warn(
             f"{k} of {n_rows} rows' worth of prototypes ({k / n_rows:.0%}) were needed to fit "
-            "every label, so noise is probably fitted too: set max_clusters (a budget) or "
-            "min_cluster_size.",
+            "every label, so noise is probably fitted too: set max_clusters (a budget, or "
+            "'auto') or min_cluster_size.",
             OverfittingWarning,
             stacklevel=4,
         )

@@ -50,6 +50,10 @@ class DiscriminativeKMeans(
         "margin" goes on, once the clusters are grown, to move them so that rows lie farther from
         the border of their class: up to 60 passes over the rows, at the same number of clusters.
         `partial_fit` refines on its first call only, as it needs all rows.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" scales rows and prototypes to length one, so that only directions count. Distances
+        are then those between vectors of length one: D^2 = 2 - 2 cos. Rows of zeros have no
+        direction; they are equally far from all.
     min_cluster_size : float or None, default=None
         Sum of `sample_weight` that a class needs in a cell to earn a cluster of its own.
     max_iter : int, default=300
@@ -138,6 +142,7 @@ class DiscriminativeKMeans(
         repulsion: float | Literal["size"] = "size",
         growth: Literal["paper", "best"] = "paper",
         refine: Literal["margin"] | None = None,
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         min_cluster_size: float | None = None,
         max_iter: int = 300,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -151,6 +156,7 @@ class DiscriminativeKMeans(
         self.repulsion = repulsion
         self.growth = growth
         self.refine = refine
+        self.metric = metric
         self.min_cluster_size = min_cluster_size
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -379,7 +385,8 @@ class DiscriminativeKMeans(
                 records.append(state.record(fit.source.weight_unit))
         assert isinstance(state, State)
         self._publish(fitting.results(self, fit, state, records))
-        advise(self, finished=fit.run.converged or state.round < self.max_iter)
+        finished = fit.run.converged or state.round < self.max_iter
+        advise(self, finished=finished, all_rows=how != "on")
         return self
 
     def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:

@@ -4,7 +4,7 @@ Nothing here changes the estimator: what comes out is for it to take over, all a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from dkmeans import sources, validate
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.run import Run, Start, State
+from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
@@ -66,6 +67,7 @@ def prepare(
         estimator.prune,
         best=estimator.growth == "best",
         refine=estimator.refine == "margin" and how != "on",
+        unit=estimator.metric == "cosine",
         make_way=how == "on",
     )
     return Fit(training, source, Run(source.rows, rules, start, tree))
@@ -112,6 +114,9 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     """Apply a change by hand, and put together all fitted attributes that still hold."""
     before = prototypes(estimator, estimator.classes_)
     after, memory, sizes = change(before, estimator._memory, estimator.cluster_sizes_, *arguments)
+    unit = estimator.metric == "cosine"
+    centers = as_centers(after.centers, before.centers.dtype, unit=unit)
+    after = replace(after, centers=centers)
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)
     tree = log.to_tree(estimator.classes_)

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.sphere import unit_rows
 
 _ROWS = 65_536  # rows that are looked at together
 WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light
@@ -68,6 +69,12 @@ def check_parameters(params: dict[str, Any]) -> None:
     )
     refine = params["refine"]
     require("refine", refine is None or refine == "margin", "it must be 'margin' or None")
+    metric = params["metric"]
+    require(
+        "metric",
+        isinstance(metric, str) and metric in ("euclidean", "cosine"),
+        "it must be 'euclidean' or 'cosine'",
+    )
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(
@@ -128,8 +135,12 @@ def check_training(
     largest = _check_values(X, names.get("feature_names_in_"))
     if not afresh:
         largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    _check_squares(largest, X, largest, X.shape[0])
-    _check_squares(largest * (1 + reach), X, largest, X.shape[0], repulsion=estimator.repulsion)
+    if estimator.metric == "cosine":
+        X = unit_rows(X)
+    else:
+        _check_squares(largest, X, largest, X.shape[0])
+        reach *= largest
+        _check_squares(largest + reach, X, largest, X.shape[0], repulsion=estimator.repulsion)
     class_weight = _class_weights(estimator.class_weight, classes, codes, weights)
     training = Training(X, codes.astype(np.intp), classes, weights, class_weight, names)
     budget = estimator.max_clusters
@@ -180,6 +191,8 @@ def check_rows(estimator: Any, X: Any) -> Matrix:
     X = _with_readable_errors(estimator, X, reset=False)
     centers = estimator.cluster_centers_
     largest = _check_values(X, getattr(estimator, "feature_names_in_", None))
+    if estimator.metric == "cosine":
+        return unit_rows(X.astype(centers.dtype, copy=False))
     _check_squares(largest + float(np.abs(centers).max()), X, largest, dtype=centers.dtype)
     return X.astype(centers.dtype, copy=False)
 

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from dkmeans.engine.cells import comparable, see_cells
@@ -22,6 +23,7 @@ from dkmeans.engine.margins import Field
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
+from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
@@ -34,7 +36,7 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Grow until the budget is spent; without a budget, until no cell is mixed."""
     rules = run.rules
     field = Field(run.rows)
-    state = run.advance(state, "grow", _revived(field, _class_means(state)))
+    state = run.advance(state, "grow", _revived(field, _class_means(run, state)))
     yield state
     least, stale = np.inf, 0
     while stale < _PATIENCE and state.round < rules.max_iter:
@@ -58,14 +60,14 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     return state
 
 
-def _class_means(state: State) -> Children:
+def _class_means(run: Run, state: State) -> Children:
     """One child per class that is large enough, at its mean."""
     cells = state.cells
     which = np.flatnonzero(cells.large)
     if not len(which):
         which = cells.heaviest[:1]
     groups = cells.groups.take(which)
-    centers = groups.means.astype(state.prototypes.centers.dtype)
+    centers = _centers(run, groups)
     return Children(np.zeros(len(which), dtype=np.intp), groups.classes, centers)
 
 
@@ -95,7 +97,7 @@ def _split(run: Run, state: State, field: Field) -> Children | None:
     halves = halves.take(np.flatnonzero(np.isin(halves.cells, split)))
     others = own.take(np.flatnonzero(~np.isin(own.cells, split)))
     both = others.and_also(halves)
-    centers = both.means.astype(prototypes.centers.dtype)
+    centers = _centers(run, both)
     cut_short = run.rules.max_clusters is not None  # all of a budget is to be spent
     return Children(both.cells, both.classes, centers, cut_short)
 
@@ -130,8 +132,13 @@ def _settled(run: Run, children: Children, times: int) -> Children:
     for _ in range(times):
         tally = run.rows.assign_own(Prototypes(children.centers, children.classes, ids))
         centers = children.centers.copy()
-        centers[tally.cells] = tally.means.astype(centers.dtype)
+        centers[tally.cells] = _centers(run, tally)
         if np.array_equal(centers, children.centers):
             break
         children = replace(children, centers=centers)
     return children
+
+
+def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
+    """Means of groups, as centres."""
+    return as_centers(groups.means, run.rows.X.dtype, unit=run.rules.unit)

@@ -23,6 +23,7 @@ class Rules:
     prune: bool = False
     best: bool = False  # whether growth is after the most accuracy, not the paper's letter
     refine: bool = False  # whether to lower the margin cost at the end
+    unit: bool = False  # whether centres are kept at length one
     make_way: bool = False  # whether light prototypes give way to heavier groups at the budget
 
 

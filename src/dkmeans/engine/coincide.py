@@ -13,13 +13,14 @@ from dkmeans.engine.cells import Cells, Rules, see_cells
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Indices
+from dkmeans.kernels.sphere import as_centers
 
 _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
 
 
 def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     """Replace the groups of cells whose class means coincide by their halves."""
-    which = _coinciding(cells, float(np.finfo(rows.X.dtype).eps))
+    which = _coinciding(cells, float(np.finfo(rows.X.dtype).eps), unit=rules.unit)
     which = which[~cells.remembered[which]]  # rows of earlier fits cannot be told apart
     if not len(which):
         return cells
@@ -33,7 +34,7 @@ def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     return replace(see_cells(others.and_also(halves), rules), still=cells.still)
 
 
-def _coinciding(cells: Cells, eps: float) -> Indices:
+def _coinciding(cells: Cells, eps: float, *, unit: bool) -> Indices:
     """Find the groups of mixed cells in which all classes share one mean."""
     in_mixed = np.flatnonzero(cells.in_mixed & cells.large)
     if not len(in_mixed):
@@ -42,8 +43,8 @@ def _coinciding(cells: Cells, eps: float) -> Indices:
     starts = run_starts(groups.cells)
     whole = groups.merged(starts)
     n_groups = np.diff(np.append(starts, len(groups)))
-    middle = whole.means
-    apart = np.abs(groups.means - np.repeat(middle, n_groups, axis=0)).max(axis=1)
+    middle, means = (as_centers(g.means, np.float64, unit=unit) for g in (whole, groups))
+    apart = np.abs(means - np.repeat(middle, n_groups, axis=0)).max(axis=1)
     extent = np.sqrt(whole.square / whole.weight)
     limit = np.maximum(_NEAR * extent, 4 * eps * np.abs(middle).max(axis=1))
     together = np.maximum.reduceat(apart, starts) <= limit

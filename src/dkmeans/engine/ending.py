@@ -98,7 +98,7 @@ def _settle(run: Run, state: State) -> Phase:
     pinned: set[int] = set()
     while not state.n_mixed and not run.is_over(state):
         before = state.prototypes
-        _, means = pure_cells(before, state.cells)
+        _, means = pure_cells(before, state.cells, run.rules)
         free = np.array([i not in pinned for i in before.ids.tolist()])
         centers = np.where(free[:, None], means, before.centers)
         if np.array_equal(centers, before.centers):

@@ -23,6 +23,7 @@ from dkmeans.engine.margins import Field, Pass
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.sphere import as_centers
 
 PASSES = 60
 STEP = 0.3  # of the root-mean-square spread of a feature, at the start
@@ -37,7 +38,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
     field = Field(run.rows)
     if not field.spread > 0:
         return
-    descent = _Descent(field, state.prototypes.centers)
+    descent = _Descent(field, state.prototypes.centers, unit=run.rules.unit)
     passes = min(PASSES, run.rules.max_iter)
     best, least = state.prototypes.centers, np.inf
     winners = np.empty(0, dtype=np.intp)
@@ -77,8 +78,8 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
 class _Descent:
     """The places of the prototypes, and the steps that they take."""
 
-    def __init__(self, field: Field, centers: Any) -> None:
-        self._dtype = centers.dtype
+    def __init__(self, field: Field, centers: Any, *, unit: bool) -> None:
+        self._dtype, self._unit = centers.dtype, unit
         self._place = centers.astype(np.float64)
         self._good = self._place.copy()  # where each prototype last won a row
         self._drift, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
@@ -91,7 +92,7 @@ class _Descent:
     @property
     def centers(self) -> Any:
         """Where the prototypes are, in the type of the rows."""
-        return self._place.astype(self._dtype)
+        return as_centers(self._place, self._dtype, unit=self._unit)
 
     def step(self, gradient: Floats, share: float, alive: Bools) -> None:
         """Go down the gradient; prototypes that win nothing go back instead."""
@@ -107,6 +108,8 @@ class _Descent:
         moved = np.clip(self._place - share * self._reach * steps, self._low, self._high)
         self.lost = np.flatnonzero(~alive & (self._place == self._good).all(axis=1))
         self._place = np.where(alive[:, None], moved, self._good)
+        if self._unit:
+            self._place = self.centers.astype(np.float64)
         self._drift[~alive] = 0.0
 
     def place(self, which: Indices, rows: Floats) -> None:

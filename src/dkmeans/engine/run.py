@@ -14,6 +14,7 @@ from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
+from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import NONE, TreeLog
 
@@ -102,7 +103,8 @@ class Run:
             if memory is not None:
                 groups = self._respect(memory, prototypes, groups)
             return self._state(0, "start", prototypes, groups, moved, False, memory)
-        center = self.rows.tally_all().means.astype(self.rows.X.dtype)
+        mean = self.rows.tally_all().means
+        center = as_centers(mean, self.rows.X.dtype, unit=self.rules.unit)
         zero = np.zeros(1, dtype=np.intp)
         groups, moved = self.rows.assign(Prototypes(center, zero, zero.astype(np.int64)), nowhere)
         heaviest = groups.classes[see_cells(groups, self.rules).heaviest]

@@ -17,6 +17,7 @@ from dkmeans.engine.budget import within_budget
 from dkmeans.engine.cells import Cells, Rules
 from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 
 
@@ -41,9 +42,9 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     wanted = np.concatenate([keepers, served])
 
     pure = np.setdiff1d(np.flatnonzero(~cells.mixed), evicted, assume_unique=True)
-    pure_classes, means = pure_cells(prototypes, cells)
+    pure_classes, means = pure_cells(prototypes, cells, rules)
     parents, classes = groups.cells[wanted], groups.classes[wanted]
-    split = repelled(cells, wanted, rules)
+    split = as_centers(repelled(cells, wanted, rules), prototypes.centers.dtype, unit=rules.unit)
 
     # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it,
     # and its place if nothing has changed in it.
@@ -54,18 +55,21 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     return Children(
         parents=np.concatenate([pure, parents]),
         classes=np.concatenate([pure_classes[pure], classes]),
-        centers=np.concatenate([means[pure], split.astype(means.dtype)]),
+        centers=np.concatenate([means[pure], split]),
         cut_short=cut_short,
     )
 
 
-def pure_cells(prototypes: Prototypes, cells: Cells) -> tuple[Indices, npt.NDArray[np.floating]]:
+def pure_cells(
+    prototypes: Prototypes, cells: Cells, rules: Rules
+) -> tuple[Indices, npt.NDArray[np.floating]]:
     """Class and centre that each cell has if it is pure: those of its rows, unless it is still."""
-    means = cells.groups.merged(cells.starts).means.astype(prototypes.centers.dtype)
+    means = cells.groups.merged(cells.starts).means
+    centers = as_centers(means, prototypes.centers.dtype, unit=rules.unit)
     heaviest = cells.groups.classes[cells.heaviest]
     return (
         np.where(cells.still, prototypes.classes, heaviest),
-        np.where(cells.still[:, None], prototypes.centers, means),
+        np.where(cells.still[:, None], prototypes.centers, centers),
     )
 
 
