@@ -3,7 +3,7 @@
     python benchmarks/ablation.py repulsion     # held-out error for values of `repulsion`
     python benchmarks/ablation.py images        # the same on Fashion-MNIST and Yale B, if at hand
     python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
-    python benchmarks/ablation.py budget        # digits: error at budgets, beside k-means
+    python benchmarks/ablation.py growth        # "paper" and "best", refined or not
 
 All use stratified, shuffled 5-fold cross-validation.
 """
@@ -14,12 +14,10 @@ from collections import defaultdict
 
 import numpy as np
 from common import image_sets, print_result, small_sets
-from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
 
@@ -84,27 +82,31 @@ def probability():
     print_result(result)
 
 
-def budget():
-    """Print the error on digits at budgets, for each growth, beside class-wise k-means."""
-    X, y = load_digits(return_X_y=True)
-    methods = {
-        "paper": lambda k: DiscriminativeKMeans(k),
-        "best": lambda k: DiscriminativeKMeans(k, growth="best"),
-        "best, refined": lambda k: DiscriminativeKMeans(k, growth="best", refine="margin"),
-        "class-wise k-means": lambda k: ClasswiseKMeans(k),
+def growth(sets):
+    """Print held-out error in % for each growth, refined or not; clusters at convergence."""
+    ways = {
+        "paper": {"growth": "paper"},
+        "best": {"growth": "best"},
+        "paper, refined": {"growth": "paper", "refine": "margin"},
+        "best, refined": {"growth": "best", "refine": "margin"},
     }
     result = {}
-    print(f"{'clusters':>10}" + "".join(f"{name:>20}" for name in methods))
-    for k in (10, 20, 40, 100):
-        errors = {name: [] for name in methods}
-        for X_train, y_train, X_test, y_test in folds(X, y):
-            for name, make in methods.items():
-                model = make(k).fit(X_train, y_train)
-                errors[name].append(100 * (1 - model.score(X_test, y_test)))
-        line = {name: np.array(values) for name, values in errors.items()}
-        shown = (f"{e.mean():.2f} +- {e.std(ddof=1) / 5**0.5:.2f}" for e in line.values())
-        print(f"{k:>10}" + "".join(f"{text:>20}" for text in shown), flush=True)
-        result[str(k)] = {name: round(float(e.mean()), 2) for name, e in line.items()}
+    print(f"{'data set':<14}{'budget':>8}" + "".join(f"{name:>24}" for name in ways))
+    for name, (X, y) in sets.items():
+        for budget in budgets(y):
+            cells = []
+            for way, parameters in ways.items():
+                errors, counts = [], []
+                for X_train, y_train, X_test, y_test in folds(X, y):
+                    model = DiscriminativeKMeans(budget, **parameters).fit(X_train, y_train)
+                    errors.append(100 * (1 - model.score(X_test, y_test)))
+                    counts.append(model.n_clusters_)
+                count = f" ({np.mean(counts):.0f})" if budget is None else ""
+                spread = np.std(errors, ddof=1) / len(errors) ** 0.5
+                cells.append(f"{np.mean(errors):.2f} +- {spread:.2f}{count}")
+                result.setdefault(f"{name} {budget or 'none'}", {})[way] = round(np.mean(errors), 2)
+            line = "".join(f"{cell:>24}" for cell in cells)
+            print(f"{name:<14}{budget or 'none':>8}{line}", flush=True)
     print_result(result)
 
 
@@ -114,6 +116,6 @@ if __name__ == "__main__":
         "repulsion": lambda: repulsion(small_sets()),
         "images": lambda: repulsion(image_sets()),
         "probability": probability,
-        "budget": budget,
+        "growth": lambda: growth(small_sets()),
     }
     parts[sys.argv[1]]()

@@ -11,10 +11,20 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_mo
 from sklearn.preprocessing import StandardScaler
 
 
-def data_folder() -> Path | None:
-    """Folder with larger data sets: the one named by DKMEANS_DATA, or ../shared/data."""
-    folder = Path(os.environ.get("DKMEANS_DATA", "../shared/data"))
+def data_folder(named: str | None = None) -> Path | None:
+    """Folder with larger data sets: the one given, that of DKMEANS_DATA, or ../shared/data."""
+    folder = Path(named or os.environ.get("DKMEANS_DATA", "../shared/data"))
     return folder if folder.is_dir() else None
+
+
+def yale_faces(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Extended Yale B after a high-pass filter, each image at unit length."""
+    yale = np.load(folder / "yaleb_ext_48x42.npz")
+    faces = yale["images"].astype(np.float32)
+    faces -= gaussian_filter(faces, (0, 4, 4))
+    faces = faces.reshape(len(faces), -1)
+    faces /= np.linalg.norm(faces, axis=1, keepdims=True)
+    return faces, yale["y"]
 
 
 def small_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -42,12 +52,7 @@ def image_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         raise SystemExit("No data: set DKMEANS_DATA to a folder with the .npz files.")
     fashion = np.load(folder / "fashion_mnist.npz")
     pixels = fashion["images"][:8000].reshape(8000, -1).astype(np.float32) / 255
-    yale = np.load(folder / "yaleb_ext_48x42.npz")
-    faces = yale["images"].astype(np.float32)
-    faces -= gaussian_filter(faces, (0, 4, 4))
-    faces = faces.reshape(len(faces), -1)
-    faces /= np.linalg.norm(faces, axis=1, keepdims=True)
-    return {"fashion 8000": (pixels, fashion["y"][:8000]), "yale b": (faces, yale["y"])}
+    return {"fashion 8000": (pixels, fashion["y"][:8000]), "yale b": yale_faces(folder)}
 
 
 def print_result(result: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def advise(estimator: Any, *, finished: bool, all_rows: bool) -> None:
             OverfittingWarning,
             stacklevel=4,
         )
-    if not finished and not (budget is not None and k >= budget):
+    if not finished and not (budget == "auto" or (budget is not None and k >= budget)):
         warnings.warn(
             f"No convergence in max_iter={estimator.max_iter} rounds: raise max_iter, or set "
             "max_clusters to stop at a budget.",

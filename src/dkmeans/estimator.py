@@ -10,14 +10,13 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils import Tags
 
-from dkmeans import fitting, validate
+from dkmeans import fitting, journey, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.engine import decide, edit, query
-from dkmeans.engine.grow import grow
-from dkmeans.engine.run import State
 from dkmeans.engine.threads import default_threads
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -35,8 +34,12 @@ class DiscriminativeKMeans(
 
     Parameters
     ----------
-    max_clusters : int or None, default=None
-        Budget of clusters, at least the number of classes. None grows until converged.
+    max_clusters : int, "auto" or None, default=None
+        Budget of clusters, at least the number of classes. None grows until converged. "auto"
+        chooses it: a fifth of each class is held out, by a hash of the rows' values, models grow on
+        the others, and the fewest clusters count with which held-out rows err hardly more than at
+        best (by one standard error); then all rows are fitted. `path_` shows what was tried. Going
+        on from an earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart, as a multiple of the distance between their
         class's mean and the mean of the cell's other rows. "size" takes the share of the cell's
@@ -103,6 +106,10 @@ class DiscriminativeKMeans(
         class of a group counts as its label, the lowest on a tie.
     history_ : History
         One row per round.
+    path_ : Path
+        One row per number of clusters on the way: training error, held-out error (with "auto"),
+        cost. `path_.plot()` draws it, `at(k)` gives the model. If it would take too much memory,
+        some numbers in between are left out. Not there after an edit by hand.
     tree_ : Tree
         Who split from whom, over all calls.
     changes_ : Changes
@@ -137,7 +144,7 @@ class DiscriminativeKMeans(
 
     def __init__(
         self,
-        max_clusters: int | None = None,
+        max_clusters: int | Literal["auto"] | None = None,
         *,
         repulsion: float | Literal["size"] = "size",
         growth: Literal["paper", "best"] = "paper",
@@ -215,6 +222,27 @@ class DiscriminativeKMeans(
             )
         fitted = hasattr(self, "cluster_centers_")
         return self._fit(X, y, sample_weight, "on" if fitted else "afresh", classes)
+
+    def at(self, k: int) -> Self:
+        """Give the model that the fit passed through with the most clusters that are at most k.
+
+        Nothing is fitted again.
+
+        Parameters
+        ----------
+        k : int
+            Most clusters; `path_` lists those that there are.
+
+        Returns
+        -------
+        model : DiscriminativeKMeans
+            A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
+            clusters of this one.
+        """
+        validate.check_at(self, k)
+        model = clone(self).set_params(max_clusters=k)
+        model._publish(journey.at(self, k))
+        return model
 
     def drop(self, ids: Any) -> Self:
         """Remove prototypes by id, with all that they remember.
@@ -379,13 +407,8 @@ class DiscriminativeKMeans(
         self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
     ) -> Self:
         fit = fitting.prepare(self, X, y, sample_weight, how, classes)
-        records = []
-        for state in grow(fit.run):
-            if state.round:
-                records.append(state.record(fit.source.weight_unit))
-        assert isinstance(state, State)
-        self._publish(fitting.results(self, fit, state, records))
-        finished = fit.run.converged or state.round < self.max_iter
+        self._publish(fitting.complete(self, fit))
+        finished = self.converged_ or self.n_iter_ < self.max_iter
         advise(self, finished=finished, all_rows=how != "on")
         return self
 

@@ -10,9 +10,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import sources, validate
+from dkmeans import journey, sources, validate
 from dkmeans.engine.cells import Rules
+from dkmeans.engine.choose import Choice, choose
 from dkmeans.engine.edit import Edited
+from dkmeans.engine.grow import grow
+from dkmeans.engine.heldout import hold_out
+from dkmeans.engine.items import hash_all
+from dkmeans.engine.path import Judge, Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.changes import describe_changes
@@ -30,12 +35,13 @@ class Fit:
     training: validate.Training
     source: sources.Source
     run: Run
+    choice: Choice | None = None  # of the number of clusters, if it was left to us
 
 
 def prepare(
     estimator: Any, X: Any, y: Any, sample_weight: Any, how: How = "afresh", classes: Any = None
 ) -> Fit:
-    """Check everything and set up a run."""
+    """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     training = validate.check_training(
@@ -59,9 +65,10 @@ def prepare(
         # The tolerance lets ten weights of 0.1 make a size of 1.
         size = estimator.min_cluster_size / source.weight_unit * (1 - 1e-10)
         least = size * training.factors
+    auto = estimator.max_clusters == "auto"
     rules = Rules(
         estimator.repulsion,
-        estimator.max_clusters,
+        None if auto else estimator.max_clusters,
         estimator.max_iter,
         least,
         estimator.prune,
@@ -70,13 +77,47 @@ def prepare(
         unit=estimator.metric == "cosine",
         make_way=how == "on",
     )
-    return Fit(training, source, Run(source.rows, rules, start, tree))
+    choice = None
+    if auto and start is None:
+        choice = _choose(training, source, rules)
+        rules = replace(rules, max_clusters=choice.n_clusters)
+    elif auto:
+        # Earlier rows cannot be held out any more: going on keeps to the number once chosen.
+        many = max(estimator.n_clusters_, len(training.classes))
+        rules = replace(rules, max_clusters=many)
+    return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
-def results(
-    estimator: Any, fit: Fit, state: State, records: list[dict[str, Any]]
+def complete(estimator: Any, fit: Fit) -> dict[str, Any]:
+    """Run a fit to its end, and put together all fitted attributes."""
+    judge = Judge(fit.training.y, fit.source.rows.weights)
+    states = follow(fit.run, judge, grow(fit.run))
+    records: list[dict[str, Any]] = []
+    while True:
+        try:
+            state = next(states)
+        except StopIteration as ended:
+            trail = ended.value
+            break
+        if state.round:
+            records.append(state.record(fit.source.weight_unit))
+    assert isinstance(state, State)
+    return _results(estimator, fit, state, History.from_records(records), trail)
+
+
+def _choose(training: validate.Training, source: sources.Source, rules: Rules) -> Choice:
+    rows = source.rows
+    held_out = hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights)
+    judge = Judge(training.y, rows.weights, held_out.mask)
+    # Half as many prototypes as rows would be no summary of them.
+    most = max(len(training.classes), held_out.n_left // 2)
+    run = Run(rows.without(held_out.mask), replace(rules, max_clusters=most))
+    return choose(run, judge, held_out, source.weight_unit)
+
+
+def _results(
+    estimator: Any, fit: Fit, state: State, history: History, trail: Trail
 ) -> dict[str, Any]:
-    """Put together all fitted attributes."""
     training, source, run = fit.training, fit.source, fit.run
     now = state.prototypes
     source.rows.label_all(now)
@@ -84,15 +125,18 @@ def results(
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:
         owner, weights = source.rows.labels, training.sample_weight
+        sizes = np.bincount(owner, weights, len(now)).astype(np.float64)
     else:
-        owner = memory.cells(now)
-        factors = training.factors[memory.classes]
-        weights = memory.weights[0] * source.weight_unit / factors
+        sizes = journey.sizes(training, source.weight_unit, now, memory)
     before = prototypes(estimator, estimator.classes_) if run.start is not None else None
+    if fit.choice is not None:
+        path, way = journey.tried(fit.choice, trail, training, source.weight_unit)
+    else:
+        path, way = journey.taken(trail, history, run.tree, training, source.weight_unit)
     return {
         "cluster_centers_": now.centers,
         "cluster_classes_": training.classes[now.classes],
-        "cluster_sizes_": np.bincount(owner, weights, len(now)).astype(np.float64),
+        "cluster_sizes_": sizes,
         "cluster_ids_": now.ids,
         "labels_": source.rows.labels,
         "classes_": training.classes,
@@ -101,11 +145,13 @@ def results(
         "converged_": run.converged,
         "inertia_": state.inertia * source.weight_unit,
         "conflicts_": source.conflicts + run.conflicts,
-        "history_": History.from_records(records),
+        "history_": history,
+        "path_": path,
         "tree_": tree,
         "changes_": describe_changes(before, now, tree, run.tree.call),
         "_memory": memory,
         "_weight_unit": source.weight_unit,
+        "_journey": way,
         **training.names,
     }
 
@@ -120,7 +166,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)
     tree = log.to_tree(estimator.classes_)
-    of_rows = ("labels_", "inertia_", "conflicts_")
+    of_rows = ("labels_", "inertia_", "conflicts_", "path_")
     kept = {
         name: value
         for name, value in vars(estimator).items()
@@ -136,6 +182,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
         "tree_": tree,
         "changes_": describe_changes(before, after, tree, log.call),
         "_memory": memory,
+        "_journey": None,
     }
 
 

@@ -47,9 +47,13 @@ def check_parameters(params: dict[str, Any]) -> None:
         if not ok:
             raise InvalidParameterError(f"{name}={params[name]!r} is not accepted: {accepted}.")
 
-    for name in ("max_clusters", "n_threads"):
-        v = params[name]
-        require(name, v is None or (_is_int(v) and v >= 1), "it must be None or an integer >= 1")
+    budget, threads = params["max_clusters"], params["n_threads"]
+    require(
+        "max_clusters",
+        budget == "auto" if isinstance(budget, str) else _is_count(budget),
+        "it must be None, 'auto' or an integer >= 1",
+    )
+    require("n_threads", _is_count(threads), "it must be None or an integer >= 1")
     require(
         "max_iter",
         _is_int(params["max_iter"]) and params["max_iter"] >= 1,
@@ -144,7 +148,7 @@ def check_training(
     class_weight = _class_weights(estimator.class_weight, classes, codes, weights)
     training = Training(X, codes.astype(np.intp), classes, weights, class_weight, names)
     budget = estimator.max_clusters
-    if budget is not None and budget < len(classes):
+    if _is_int(budget) and budget < len(classes):
         raise ValueError(
             f"max_clusters={budget} is less than the number of classes in y, which is "
             f"{len(classes)}: every class needs at least one cluster."
@@ -174,6 +178,17 @@ def check_ids(
     if leave_one and len(found) == len(estimator.cluster_ids_):
         raise ValueError("At least one prototype must remain.")
     return found
+
+
+def check_at(estimator: Any, k: Any) -> None:
+    """Check a number of clusters that is asked for on the path."""
+    check_is_fitted(estimator)
+    if not _is_int(k) or k < 1:
+        raise InvalidParameterError(f"k={k!r} is not accepted: it must be an integer >= 1.")
+    if not hasattr(estimator, "path_"):
+        raise ValueError(
+            "There is no path to go back on after drop, merge or set_center: fit again first."
+        )
 
 
 def _check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
@@ -341,6 +356,10 @@ def _class_weights(
     if not result[np.unique(y if weights is None else y[weights > 0])].any():
         raise ValueError("class_weight is zero for every class that has rows with a weight.")
     return result
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (_is_int(value) and value >= 1)
 
 
 def _is_int(value: Any) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dkmeans.engine.cells import comparable, see_cells
-from dkmeans.engine.margins import Field
+from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
@@ -37,15 +37,16 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     rules = run.rules
     field = Field(run.rows)
     state = run.advance(state, "grow", _revived(field, _class_means(run, state)))
+    state, margins = _measured(field, state)
     yield state
     least, stale = np.inf, 0
     while stale < _PATIENCE and state.round < rules.max_iter:
         if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
             break
-        if len(np.unique(state.prototypes.classes)) < 2:
+        if margins is None:
             break
         with run.rows.kept():
-            children = _split(run, state, field)
+            children = _split(run, state, field, margins)
             if children is None:
                 break
             last = rules.max_clusters is not None and len(children.parents) >= rules.max_clusters
@@ -53,11 +54,20 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
             children = _revived(field, children)
         before = len(state.prototypes)
         state = run.advance(state, "grow", children)
+        state, margins = _measured(field, state)
         yield state
         gained = state.cells.excess < least or len(state.prototypes) > before
         stale = 0 if gained else stale + 1
         least = min(least, state.cells.excess)
     return state
+
+
+def _measured(field: Field, state: State) -> tuple[State, Margins | None]:
+    """Find the margins, unless there is but one class, and note what they cost."""
+    if len(np.unique(state.prototypes.classes)) < 2:
+        return state, None
+    margins = field.margins(state.prototypes)
+    return replace(state, margin_cost=field.cost(margins, FINAL_SLOPE)), margins
 
 
 def _class_means(run: Run, state: State) -> Children:
@@ -71,11 +81,10 @@ def _class_means(run: Run, state: State) -> Children:
     return Children(np.zeros(len(which), dtype=np.intp), groups.classes, centers)
 
 
-def _split(run: Run, state: State, field: Field) -> Children | None:
+def _split(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
     """Split the clusters that cost most, as many as there is room for; None if none can be."""
     prototypes, rows = state.prototypes, run.rows
     k = len(prototypes)
-    margins = field.margins(prototypes)
     cost = field.by_prototype(margins, margins.own, expit(_SLOPE * margins.relative()))
     own = rows.assign_own(prototypes)
     if run.rules.max_clusters is None:

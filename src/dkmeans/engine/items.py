@@ -7,7 +7,7 @@ import numpy as np
 
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
-from dkmeans.kernels.rowhash import flush, hash_rows
+from dkmeans.kernels.rowhash import Hashes, flush, hash_rows
 
 _VALUES = 1 << 16  # how many are looked at together
 
@@ -34,13 +34,19 @@ def agree_on_labels(
     return labels, groups
 
 
-def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) -> list[Indices]:
+def hash_all(X: Matrix, n_threads: int) -> Hashes:
+    """Hash all rows; identical ones alike."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
 
     def task(tile: slice) -> None:
         hashes[tile] = hash_rows(X[tile])
 
     for_each(task, tiles(X.shape[0], max(1, _VALUES // X.shape[1])), n_threads)
+    return hashes
+
+
+def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) -> list[Indices]:
+    hashes = hash_all(X, n_threads)
     order = rows[np.lexsort((rows, hashes[rows]))]
     starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
     low, high = np.minimum.reduceat(y[order], starts), np.maximum.reduceat(y[order], starts)

@@ -30,6 +30,7 @@ from dkmeans.kernels.reference import to_distance
 from dkmeans.kernels.tally import rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
+FINAL_SLOPE = 40.0  # of the cost that counts
 _WHOLE = 2.0**26  # whole weights up to this total count as rows so many times, to the last bit
 _NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, counts as zero
 _NEAR = 1e-6  # rows this near to both, relative to the data's spread, pull no harder than that

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.engine.cells import Bools
-from dkmeans.engine.margins import Field, Pass
+from dkmeans.engine.margins import FINAL_SLOPE, Field, Pass
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Floats, Indices
@@ -27,7 +27,7 @@ from dkmeans.kernels.sphere import as_centers
 
 PASSES = 60
 STEP = 0.3  # of the root-mean-square spread of a feature, at the start
-SLOPES = (10.0, 40.0)  # at the start and at the end
+SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
 _SMOOTH, _SMOOTH_SIZE = 0.9, 0.99  # shares of the past in the running gradient and its size
 
 

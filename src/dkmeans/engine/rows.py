@@ -8,6 +8,7 @@ stays here.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ class Rows:
         self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
         self.previous: Indices = self.labels  # labels before the last pass, as indices of today
         self.squares: Floats = np.zeros(X.shape[0])
-        self._n_threads = n_threads
+        self.n_threads, self._memory_mb = n_threads, memory_mb
         self._tile_bytes = _TILE_BYTES
         if memory_mb is not None:
             self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
@@ -164,8 +165,31 @@ class Rows:
 
     def label_all(self, prototypes: Prototypes) -> None:
         """Give rows of weight 0 whose prototype was dropped a label again."""
-        if (self.labels < 0).any():
-            self.assign(prototypes, np.arange(len(prototypes)))
+        lost = np.flatnonzero(self.labels < 0)
+        if not len(lost):
+            return
+        packed = pack(prototypes.centers, sparse=sp.issparse(self.X))
+        labels = self.labels.copy()
+
+        def task(tile: slice) -> None:
+            nearest = np.empty(tile.stop - tile.start, dtype=np.intp)
+            assign(self.X[lost[tile]], packed, nearest)
+            labels[lost[tile]] = nearest
+
+        self.for_tiles(task, len(prototypes), len(lost))
+        self.labels = labels
+
+    def without(self, which: npt.NDArray[np.bool_]) -> Self:
+        """Take the same rows, but some of them with weight 0."""
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        return type(self)(
+            self.X,
+            self.y,
+            np.where(which, 0.0, weights),
+            n_classes=self.n_classes,
+            n_threads=self.n_threads,
+            memory_mb=self._memory_mb,
+        )
 
     def tally_sides(self, codes: Indices, middles: Floats, directions: Floats) -> Tally:
         """Tally each of some groups in two halves, cut across `directions` at `middles`."""
@@ -269,13 +293,15 @@ class Rows:
 
     # How
 
-    def for_tiles(self, task: Callable[[slice], None], n_centers: int) -> None:
+    def for_tiles(
+        self, task: Callable[[slice], None], n_centers: int, n_rows: int | None = None
+    ) -> None:
         """Call a task on every tile of rows; `n_centers` is for how many it has work arrays."""
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
         per_row = n_centers * (2 * itemsize + 1) + d * (itemsize + 8 * (self._n_slices + 3))
         rows = int(np.clip(self._tile_bytes // per_row, 16, 4096))
-        for_each(task, tiles(n, rows), self._n_threads)
+        for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
 
     def _magnitudes(self) -> tuple[Floats, Floats]:
         """Largest and smallest magnitude of each column, zeros aside (0 and inf if none)."""

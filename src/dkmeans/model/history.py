@@ -26,7 +26,7 @@ class History(Table):
     inertia : float
         Weighted sum of squared distances to the assigned centres.
     cost : float
-        Mean margin cost of the rows, in refinement; nan elsewhere.
+        Mean margin cost of the rows, in refinement and with growth="best"; nan elsewhere.
     seconds : float
         Time that the round took.
     """

@@ -1,7 +1,7 @@
 """Small tables of results: columns as attributes, rows as records, pandas on request."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,10 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(self._columns)
+
+    def take(self, rows: npt.NDArray[Any]) -> Self:
+        """Select rows by index or mask."""
+        return type(self)(**{name: values[rows] for name, values in self._columns.items()})
 
     def to_pandas(self) -> Any:
         """Return the table as a `pandas.DataFrame` (pandas must be installed)."""

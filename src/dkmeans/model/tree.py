@@ -1,5 +1,7 @@
 """Who split from whom: the family tree of the prototypes."""
 
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,6 +43,21 @@ class Tree(Table):
         while (id := int(self.parent[id])) != NONE:
             line.append(id)
         return line
+
+    def until(self, call: int, round: int) -> Self:
+        """Go back to what the tree was after a round of a call."""
+        early = self.take(_not_after(self.call, self.born, call, round))
+        over = (early.ended != NONE) & _not_after(early.ended_call, early.ended, call, round)
+        columns = {name: getattr(early, name) for name in early.columns}
+        for name in ("ended_call", "ended"):
+            columns[name] = np.where(over, columns[name], NONE)
+        return type(self)(**columns)
+
+
+def _not_after(
+    calls: npt.NDArray[np.int64], rounds: npt.NDArray[np.int64], call: int, round: int
+) -> npt.NDArray[np.bool_]:
+    return (calls < call) | ((calls == call) & (rounds <= round))
 
 
 class TreeLog:

@@ -1,0 +1,101 @@
+"""How many clusters: the fewest with which held-out rows err hardly more than at best.
+
+A part of each class is held out. The others grow prototypes, from few to many, and each number of
+clusters on the way is tried on the held-out rows. The choice is the smallest number whose error is
+within one standard error of the least; the error that counts is that of the *difference*, as both
+are found on the same rows. Growth ends when the count is far beyond the best so far.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dkmeans.engine.grow import grow
+from dkmeans.engine.heldout import HeldOut
+from dkmeans.engine.margins import Pass
+from dkmeans.engine.path import Judge, Trail, Waypoint, waypoint
+from dkmeans.engine.refine import refine
+from dkmeans.engine.run import Run, State
+from dkmeans.kernels.block import Floats
+from dkmeans.model.tree import TreeLog
+
+_FAR = 4  # growth ends at so many times the clusters of the best so far,
+_AT_LEAST = 8  # but not before there are so many for each class
+_MORE = 1 + 1e-9  # for rounding
+_STEP = 1.25  # least ratio between numbers of clusters that are refined to be tried
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How many clusters, and the path that was tried."""
+
+    n_clusters: int
+    trail: Trail
+    tree: TreeLog
+    records: list[dict[str, Any]]  # of the history
+
+
+def choose(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Choice:
+    """Grow on the rows that are not held out, and choose the number of clusters.
+
+    Parameters
+    ----------
+    run : Run
+        Of rows in which those held out have weight 0.
+    judge : Judge
+    held_out : HeldOut
+    weight_unit : float
+        A weight of 1 here, in the user's terms.
+    """
+    is_refined = run.rules.refine
+    run.rules = replace(run.rules, refine=False)
+    trail, records, tried = Trail(), [], 0
+    losses: dict[int, Floats] = {}  # on the held-out rows, by number of clusters
+
+    def try_out(state: State, round: int) -> None:
+        run.rows.label_all(state.prototypes)
+        labels, classes = run.rows.labels, state.prototypes.classes
+        losses[len(classes)] = held_out.losses(judge.wrong(labels, classes))
+        found = waypoint(run, state, judge.errors(labels, classes))
+        trail.add(replace(found, round=round))
+
+    for state in grow(run):
+        assert isinstance(state, State)
+        if state.round:
+            records.append(state.record(weight_unit))
+        count = len(state.prototypes)
+        if not is_refined:
+            try_out(state, state.round)
+        elif count >= _STEP * tried:
+            tried, converged = count, run.converged
+            refined = _last(refine(run, state), state)
+            try_out(refined, state.round)
+            run.undo(refined, state)
+            run.converged = converged
+        if count >= max(_FAR * len(_best(trail)), _AT_LEAST * run.rows.n_classes):
+            break
+    return Choice(_fewest(trail, losses, run.rows.n_classes), trail, run.tree, records)
+
+
+def _last(states: Iterator[State | Pass], otherwise: State) -> State:
+    for state in states:
+        if isinstance(state, State):
+            otherwise = state
+    return otherwise
+
+
+def _best(trail: Trail) -> Waypoint:
+    return min(trail, key=lambda w: (w.heldout_error, len(w)))
+
+
+def _fewest(trail: Trail, losses: dict[int, Floats], at_least: int) -> int:
+    """Apply the rule of one standard error."""
+    least = losses[len(_best(trail))]
+    counts = []
+    for count in (len(w) for w in trail):
+        worse = losses[count] - least
+        if worse.sum() <= np.sqrt(np.square(worse).sum()) * _MORE:
+            counts.append(count)
+    return max(at_least, min(counts))

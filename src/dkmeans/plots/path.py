@@ -1,0 +1,93 @@
+"""Errors against the number of clusters that a fit passed through."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.model.path import Path
+from dkmeans.plots.style import color, marker
+
+
+@dataclass
+class PathDisplay:
+    """Training error and, where rows were held out, held-out error on the way of a fit.
+
+    Build it with `from_estimator`, or call `model.path_.plot()`.
+
+    Parameters
+    ----------
+    path : Path
+        The numbers.
+    chosen : int, optional
+        Number of clusters to mark.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Set by `plot`.
+    """
+
+    path: Path
+    chosen: int | None = None
+    figure_: Any = field(default=None, repr=False)
+    ax_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(cls, estimator: DiscriminativeKMeans) -> Self:
+        """Take the path of a fitted estimator, and mark the number that it ended with.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Fitted.
+
+        Returns
+        -------
+        display : PathDisplay
+            Call `plot()` on it.
+        """
+        return cls(estimator.path_, estimator.n_clusters_)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the errors.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        self : PathDisplay
+            With `figure_` and `ax_` set.
+        """
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+        if ax is None:
+            self.figure_ = Figure(figsize=(6.0, 3.8), layout="constrained")
+            ax = self.figure_.subplots()
+        else:
+            self.figure_ = ax.figure
+        self.ax_ = ax
+        # One cluster says nothing but how large the largest class is, and would set the scale.
+        path = self.path.take(self.path.clusters > 1) if len(self.path) > 1 else self.path
+        lines = {"training rows": path.training_error, "held-out rows": path.heldout_error}
+        for number, (name, errors) in enumerate(lines.items()):
+            if not np.isnan(errors).all():
+                style = {"ms": 4.5, "lw": 1.4, "color": color(number)}
+                ax.plot(path.clusters, 100 * errors, "-" + marker(number), **style, label=name)
+        if self.chosen is not None:
+            label = f"{self.chosen} clusters in the model"
+            ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(ScalarFormatter())
+        ax.yaxis.set_major_locator(MaxNLocator(6))
+        ax.set(xlabel="clusters (each step doubles)", ylabel="error (%)")
+        ax.set_ylim(bottom=0)
+        ax.grid(color="0.9")
+        ax.set_axisbelow(True)
+        ax.legend(frameon=False)
+        return self

@@ -1,0 +1,301 @@
+"""The path through numbers of clusters, going back on it, and the choice of a number."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, make_blobs, make_moons
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.engine import path as path_module
+from dkmeans.engine.heldout import hold_out
+from dkmeans.engine.items import hash_all
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+WAYS = [
+    {},
+    {"growth": "best"},
+    {"max_clusters": 40, "growth": "best", "refine": "margin"},
+    {"max_clusters": 40, "metric": "cosine"},
+]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+@pytest.mark.parametrize("parameters", WAYS)
+def test_each_row_tells_of_the_model_that_at_gives(digits, parameters):
+    X, y = digits
+    model = DiscriminativeKMeans(**parameters).fit(X, y)
+    path = model.path_
+    assert path.columns == ("clusters", "training_error", "heldout_error", "cost", "inertia")
+    assert path.clusters[0] == 1
+    assert path.clusters[-1] == model.n_clusters_
+    assert (np.diff(path.clusters) > 0).all()
+    for row in path:
+        there = model.at(row["clusters"])
+        assert there.n_clusters_ == row["clusters"] == len(there.cluster_centers_)
+        assert there.score(X, y) == pytest.approx(1 - row["training_error"])
+        assert there.inertia_ == pytest.approx(row["inertia"])
+        nearest = there.transform(X).min(axis=1)
+        assert there.inertia_ == pytest.approx((nearest**2).sum(), rel=1e-9)
+        assert there.cluster_sizes_.tolist() == np.bincount(there.predict_cluster(X)).tolist()
+        assert np.isnan(row["heldout_error"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=strategies.weighted(), parameters=strategies.parameters)
+def test_training_error_is_that_of_the_labels_as_given(data, parameters):
+    X, y, w = data
+    model = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    for row in model.path_:
+        score = model.at(row["clusters"]).score(X, y, sample_weight=w)
+        assert row["training_error"] == pytest.approx(1 - score, abs=1e-12)
+
+
+@pytest.mark.parametrize("growth", ["paper", "best"])
+def test_at_gives_what_the_same_rounds_give(digits, growth):
+    X, y = digits
+    model = DiscriminativeKMeans(growth=growth).fit(X, y)
+    for k in model.path_.clusters[1:-1]:
+        there = model.at(int(k))
+        with pytest.warns(UserWarning, match="max_iter"):
+            same = DiscriminativeKMeans(growth=growth, max_iter=there.n_iter_).fit(X, y)
+        np.testing.assert_array_equal(there.cluster_centers_, same.cluster_centers_)
+        np.testing.assert_array_equal(there.cluster_ids_, same.cluster_ids_)
+        assert str(there.tree_) == str(same.tree_)
+        numbers = ("round", "clusters", "mixed", "impurity", "moved", "inertia")
+        for name in numbers:
+            a, b = (getattr(m.history_, name) for m in (there, same))
+            np.testing.assert_array_equal(a, b)
+        assert not hasattr(there, "labels_")
+
+
+def test_at_takes_the_most_clusters_that_are_at_most_k(digits):
+    X, y = digits
+    model = DiscriminativeKMeans(50, growth="best").fit(X, y)
+    counts = model.path_.clusters.tolist()
+    for k in (1, 12, 16, 30, 49, 50, 1000):
+        there = model.at(k)
+        assert there.n_clusters_ == max(c for c in counts if c <= k)
+        assert there.max_clusters == k
+    np.testing.assert_array_equal(model.at(50).labels_, model.labels_)
+    np.testing.assert_array_equal(model.at(50).cluster_centers_, model.cluster_centers_)
+    assert model.max_clusters == 50
+    assert model.n_clusters_ == 50
+
+
+def test_at_says_what_is_wrong(digits):
+    X, y = digits
+    model = DiscriminativeKMeans(20)
+    with pytest.raises(ValueError, match="not fitted"):
+        model.at(10)
+    model.fit(X, y)
+    for k in (0, 2.5, "10", None):
+        with pytest.raises(ValueError, match=r"k=.*integer >= 1"):
+            model.at(k)
+    model.partial_fit(X[:50], y[:50])
+    with pytest.raises(ValueError, match="k=3 is too small: the fewest clusters on path_ are"):
+        model.at(3)
+    model.drop(model.cluster_ids_[0])
+    with pytest.raises(ValueError, match=r"no path .* fit again"):
+        model.at(10)
+
+
+def test_one_can_go_on_from_a_model_on_the_path(digits):
+    X, y = digits
+    model = DiscriminativeKMeans(60).fit(X[:400], y[:400])
+    there = pickle.loads(pickle.dumps(model.at(25)))
+    before = there.n_clusters_
+    there.set_params(max_clusters=30).partial_fit(X[400:], y[400:])
+    assert before <= there.n_clusters_ <= 30
+    assert there.cluster_sizes_.sum() == 600
+    again = model.at(25).set_params(warm_start=True, max_clusters=60).fit(X[:400], y[:400])
+    assert again.score(X[:400], y[:400]) > model.at(25).score(X[:400], y[:400])
+
+
+def test_a_long_path_is_thinned(digits, monkeypatch):
+    X, y = digits
+    whole = DiscriminativeKMeans().fit(X, y)
+    monkeypatch.setattr(path_module, "_VALUES", 1)
+    monkeypatch.setattr(path_module, "_TIMES", 2)
+    thin = DiscriminativeKMeans().fit(X, y)
+    counts = thin.path_.clusters
+    assert 3 <= len(counts) < len(whole.path_)
+    assert counts[0] == 1
+    assert counts[-1] == thin.n_clusters_
+    assert set(counts.tolist()) <= set(whole.path_.clusters.tolist())
+    for k in counts:
+        np.testing.assert_array_equal(
+            thin.at(int(k)).cluster_centers_, whole.at(int(k)).cluster_centers_
+        )
+    sizes = [w.size for w in thin._journey.waypoints]
+    assert len(sizes) == 3 or sum(sizes) <= 2 * max(sizes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=strategies.weighted(max_rows=40), repeat=st.integers(1, 3))
+def test_a_fifth_of_the_different_rows_of_each_class_is_held_out(data, repeat):
+    X, y, w = data
+    X = X + X.dtype.type(0)
+    y = np.unique(X, axis=0, return_inverse=True)[1] % 3  # identical rows have one label
+    held = hold_out(hash_all(X, 1), y, w)
+    chosen = {}
+    for x, c, weight, is_held in zip(X, y, w, held.mask, strict=True):
+        if weight > 0:
+            item = chosen.setdefault(int(c), {}).setdefault(x.tobytes(), [is_held, 0.0])
+            assert item[0] == is_held  # identical rows together
+            item[1] += weight
+        else:
+            assert not is_held
+    for items in chosen.values():
+        assert sum(h for h, _ in items.values()) == round(0.2 * len(items))
+    everyone = [item for items in chosen.values() for item in items.values()]
+    assert held.n_left == sum(not h for h, _ in everyone)
+    losses = held.losses(np.ones(len(y), dtype=bool))
+    assert sorted(losses.tolist()) == sorted(weight for h, weight in everyone if h)
+    again = hold_out(hash_all(X, 1), y, w * repeat)
+    np.testing.assert_array_equal(held.mask, again.mask)
+
+
+AUTO = [{}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]
+
+
+@pytest.mark.parametrize("parameters", AUTO)
+def test_order_weights_and_engine_do_not_matter_to_auto(digits, parameters):
+    X, y = digits
+    rng = np.random.default_rng(0)
+    model = DiscriminativeKMeans("auto", n_threads=1, **parameters).fit(X, y)
+    order = rng.permutation(len(X))
+    others = [
+        DiscriminativeKMeans("auto", n_threads=2, **parameters).fit(X[order], y[order]),
+        DiscriminativeKMeans("auto", memory_mb=0.1, **parameters).fit(X, y),
+        DiscriminativeKMeans("auto", **parameters).fit(
+            np.concatenate([X, X]), np.concatenate([y, y])
+        ),
+        DiscriminativeKMeans("auto", **parameters).fit(X, y, np.full(len(X), 0.1)),
+    ]
+    for other in others:
+        # Twice as many rows are rounded otherwise in refinement.
+        np.testing.assert_allclose(model.cluster_centers_, other.cluster_centers_, atol=1e-6)
+        np.testing.assert_allclose(model.path_.heldout_error, other.path_.heldout_error)
+    for other in others[:2]:
+        np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)
+    w = rng.integers(0, 3, len(X))
+    weighted = DiscriminativeKMeans("auto", **parameters).fit(X, y, w)
+    repeated = DiscriminativeKMeans("auto", **parameters).fit(np.repeat(X, w, 0), np.repeat(y, w))
+    np.testing.assert_array_equal(weighted.cluster_centers_, repeated.cluster_centers_)
+    sparse = DiscriminativeKMeans("auto", **parameters).fit(sp.csr_matrix(X), y)
+    assert sparse.n_clusters_ == model.n_clusters_
+
+
+@pytest.mark.parametrize("parameters", AUTO)
+def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, parameters):
+    X, y = digits
+    model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+    held = hold_out(hash_all(X, 1), y, None).mask
+    assert held.sum() == 120
+    path = model.path_
+    for row in path:
+        if row["clusters"] == model.n_clusters_:
+            continue
+        there = model.at(row["clusters"])
+        assert there.cluster_sizes_.sum() == pytest.approx(480)
+        assert row["heldout_error"] == pytest.approx(1 - there.score(X[held], y[held]))
+        assert row["training_error"] == pytest.approx(1 - there.score(X[~held], y[~held]))
+        # The same model comes out where the held-out rows are not there at all.
+        fewer = DiscriminativeKMeans(max(10, row["clusters"]), **parameters).fit(X[~held], y[~held])
+        if "growth" in parameters and row["clusters"] == 10:
+            np.testing.assert_array_equal(there.cluster_centers_, fewer.cluster_centers_)
+    chosen = path.clusters == model.n_clusters_
+    assert path.heldout_error[chosen][0] <= 1.2 * path.heldout_error.min() + 0.02
+    fixed = DiscriminativeKMeans(model.n_clusters_, **parameters).fit(X, y)
+    np.testing.assert_array_equal(model.cluster_centers_, fixed.cluster_centers_)
+    assert model.labels_.shape == y.shape
+    assert model.get_params()["max_clusters"] == "auto"
+
+
+def overlapping(n, seed):
+    X, y = make_blobs(n, centers=[[0, 0], [2, 0]], cluster_std=1.0, random_state=seed)
+    return X, y
+
+
+def flipped(n, seed):
+    X, y = make_moons(n, noise=0.1, random_state=seed)
+    flip = np.random.default_rng(seed).random(n) < 0.2
+    return X, np.where(flip, 1 - y, y)
+
+
+def many_flipped(n, seed):
+    X, y = make_blobs(n, centers=8, cluster_std=1.2, random_state=3)
+    order = np.random.default_rng(seed).permutation(n)
+    X, y = X[order], y[order] % 4
+    rng = np.random.default_rng(seed)
+    flip = rng.random(n) < 0.2
+    return X, np.where(flip, rng.integers(0, 4, n), y)
+
+
+@pytest.mark.parametrize("parameters", AUTO)
+@pytest.mark.parametrize("draw", [overlapping, flipped, many_flipped])
+def test_auto_does_not_fit_noise(draw, parameters):
+    X, y = draw(2000, 0)
+    X_test, y_test = draw(50_000, 1)
+    model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+    error = 1 - model.score(X_test, y_test)
+    best = 1.0
+    for k in model.path_.clusters[model.path_.clusters >= len(model.classes_)]:
+        fixed = DiscriminativeKMeans(int(k), **parameters).fit(X, y)
+        best = min(best, 1 - fixed.score(X_test, y_test))
+    assert error <= best + 0.01
+    converged = DiscriminativeKMeans(growth=parameters.get("growth", "paper")).fit(X, y)
+    assert model.n_clusters_ <= 0.1 * converged.n_clusters_
+
+
+def test_auto_works_on_the_smallest_sets():
+    for X, y in (
+        ([[0.0]], [0]),
+        ([[0.0], [1.0]], [0, 1]),
+        ([[0.0], [0.0], [0.0]], [0, 1, 1]),
+        ([[0.0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]),
+    ):
+        for parameters in AUTO:
+            model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+            assert model.n_clusters_ >= 1
+            assert len(model.predict(X)) == len(X)
+
+
+def test_going_on_keeps_to_the_number_once_chosen(digits):
+    X, y = digits
+    model = DiscriminativeKMeans("auto").fit(X[:500], y[:500])
+    chosen = model.n_clusters_
+    model.partial_fit(X[500:], y[500:])
+    assert model.n_clusters_ <= chosen
+    again = DiscriminativeKMeans("auto", warm_start=True).fit(X[:500], y[:500])
+    assert again.fit(X, y).n_clusters_ <= chosen
+
+
+def test_the_path_is_drawn(digits):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    X, y = digits
+    model = DiscriminativeKMeans("auto").fit(X, y)
+    display = model.path_.plot()
+    labels = display.ax_.get_legend_handles_labels()[1]
+    assert labels == ["training rows", "held-out rows"]
+    drawn = display.ax_.lines[1].get_ydata()
+    shown = model.path_.clusters > 1
+    np.testing.assert_allclose(drawn, 100 * model.path_.heldout_error[shown])
+    ax = Figure().subplots()
+    from dkmeans.plots.path import PathDisplay
+
+    other = PathDisplay.from_estimator(model).plot(ax)
+    assert other.ax_ is ax
+    assert f"{model.n_clusters_} clusters" in str(other.ax_.get_legend_handles_labels()[1])
