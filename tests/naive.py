@@ -513,24 +513,87 @@ class NaiveBest(Naive):
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
         self.advance("grow", self.revived(means))
-        least, stale = math.inf, 0
+        least, stale, noisy = math.inf, 0, False
         while stale < 5 and self.round < self.max_iter:
             if self.room() <= 0 or (self.k is None and not self.mixed()):
                 break
             if len({p.cls for p in self.protos}) < 2:
                 break
-            children = self.split()
+            cost = self.margin_cost([(0, p.cls, p.center) for p in self.protos])
+            children = self.stage()
             if children is None:
                 break
-            last = self.k is not None and len(children) >= self.k
-            children = self.revived(self.settled(children, 30 if last else 3))
+            if self.k is not None and (noisy or not self.margin_cost(children) < cost):
+                wary = self.stage(wary=True)
+                limit = (1 - 1e-9) * self.margin_cost(children)
+                if wary is not None and self.margin_cost(wary) < limit:
+                    children, noisy = wary, True
+            children = self.revived(children)
             before = len(self.protos)
             self.advance("grow", children)
             gained = self.excess() < least or len(self.protos) > before
             stale = 0 if gained else stale + 1
             least = min(least, self.excess())
 
-    def split(self):
+    def stage(self, wary=False):
+        children = self.split(wary)
+        if children is None:
+            return None
+        times = 30 if self.k is not None and len(children) >= self.k else 3
+        if not wary:
+            return self.settled(children, times)
+        return self.without_harmful(self.settled_warily(children, times))
+
+    def margins_of(self, children):
+        classes, centers = [cls for _, cls, _ in children], [c for *_, c in children]
+        return margins(self.X, self.y, self.active, centers, classes, self.dtype)
+
+    def margin_cost(self, children):
+        found = self.margins_of(children)
+        paid = sum(
+            Fraction(self.w[r]) * Fraction(1 / (1 + math.exp(40 * relative(near, far))))
+            for r, (_, _, near, far, _) in found.items()
+        )
+        return 1 - float(paid / sum(Fraction(self.w[r]) for r in self.active))
+
+    def settled_warily(self, children, times):
+        for _ in range(times):
+            shares = {}
+            for r, (own, _, near, far, _) in self.margins_of(children).items():
+                share = Fraction(round(64 / (1 + math.exp(5 * relative(near, far)))), 64)
+                if share:
+                    shares.setdefault(own, []).append((r, share * Fraction(self.w[r])))
+            moved = []
+            for i, (p, cls, c) in enumerate(children):
+                if i in shares:
+                    total = sum(w for _, w in shares[i])
+                    columns = range(self.X.shape[1])
+                    rows = [(w, [Fraction(float(v)) for v in self.X[r]]) for r, w in shares[i]]
+                    c = self.cast(float(sum(w * x[j] for w, x in rows) / total) for j in columns)
+                moved.append((p, cls, c))
+            if moved == children:
+                break
+            children = moved
+        return children
+
+    def without_harmful(self, children):
+        cells = [{} for _ in children]
+        for r, (*_, winner) in self.margins_of(children).items():
+            cells[winner][self.y[r]] = cells[winner].get(self.y[r], 0) + Fraction(self.w[r])
+        harm = []
+        for (_, cls, _), cell in zip(children, cells, strict=True):
+            other = max((w for c, w in cell.items() if c != cls), default=0)
+            harm.append(other - cell.get(cls, 0))
+        harmful = [i for i, h in enumerate(harm) if h >= 0]
+        for cls in {cls for _, cls, _ in children}:
+            mine = [i for i, (_, c, _) in enumerate(children) if c == cls]
+            if set(mine) <= set(harmful):
+                harmful = [i for i in harmful if i not in mine]
+        most = (len(children) - len(self.protos)) // 2
+        gone = sorted(harmful, key=lambda i: (-rounded(float(harm[i])), i))[:most]
+        return [child for i, child in enumerate(children) if i not in gone]
+
+    def split(self, wary=False):
         centers, classes = [p.center for p in self.protos], [p.cls for p in self.protos]
         found = margins(self.X, self.y, self.active, centers, classes, self.dtype)
         cost, loses = [0.0] * len(centers), set()
@@ -538,11 +601,16 @@ class NaiveBest(Naive):
             terms = []
             for r, (own, _, near, far, winner) in found.items():
                 if own == i:
-                    terms.append(self.w[r] / (1 + math.exp(-5 * relative(near, far))))
+                    f = 1 / (1 + math.exp(-5 * relative(near, far)))
+                    terms.append(self.w[r] * (f * (1 - f) if wary else f))
                     if classes[winner] != classes[i]:
                         loses.add(i)
             cost[i] = math.fsum(terms)
         rows = self.own_rows(centers, classes)
+        if wary:  # rows that their class loses take no part where there are others
+            for i, mine in rows.items():
+                won = [r for r in mine if classes[found[r][4]] == classes[i]]
+                rows[i] = won or mine
         eligible = [i for i in rows if cost[i] > 0 and (self.k is not None or i in loses)]
         want = int(min(self.room(), max(1, int(len(centers) * (1.6 - 1)))))
         queue = sorted(eligible, key=lambda i: (-rounded(cost[i]), i))[: 2 * want]

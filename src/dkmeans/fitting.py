@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dkmeans import journey, sources, validate
 from dkmeans.engine.cells import Rules
-from dkmeans.engine.choose import Choice, choose
+from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import hold_out
@@ -107,12 +107,15 @@ def complete(estimator: Any, fit: Fit) -> dict[str, Any]:
 
 def _choose(training: validate.Training, source: sources.Source, rules: Rules) -> Choice:
     rows = source.rows
-    held_out = hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights)
-    judge = Judge(training.y, rows.weights, held_out.mask)
-    # Half as many prototypes as rows would be no summary of them.
-    most = max(len(training.classes), held_out.n_left // 2)
-    run = Run(rows.without(held_out.mask), replace(rules, max_clusters=most))
-    return choose(run, judge, held_out, source.weight_unit)
+    attempts, weight = [], 0.0
+    for part in hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights):
+        judge = Judge(training.y, rows.weights, part.mask)
+        # Half as many prototypes as rows would be no summary of them.
+        most = max(len(training.classes), part.n_left // 2)
+        run = Run(rows.without(part.mask), replace(rules, max_clusters=most))
+        attempts.append(attempt(run, judge, part, source.weight_unit))
+        weight += float(part.weights.sum())
+    return choose(attempts, weight, len(training.classes))
 
 
 def _results(

@@ -49,10 +49,11 @@ def tried(
 ) -> tuple[Path, Journey]:
     """Tell of the numbers that were tried on held-out rows; the last of `trail` was chosen."""
     *_, last = trail
-    errors = [w.heldout_error for w in choice.trail if len(w) == len(last)]
-    choice.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
-    history = History.from_records(choice.records)
-    return taken(choice.trail, history, choice.tree, training, weight_unit)
+    first = choice.first
+    errors = [w.heldout_error for w in first.trail if len(w) == len(last)]
+    first.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
+    history = History.from_records(first.records)
+    return taken(first.trail, history, first.tree, training, weight_unit)
 
 
 def at(estimator: Any, k: int) -> dict[str, Any]:

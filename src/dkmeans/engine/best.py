@@ -6,9 +6,16 @@ prototypes move to the means of their rows, a few times over. So the prototypes 
 it as k-means would, and there are more of them where classes meet. A prototype that wins no row
 then is put on the row of its class that is farthest on the wrong side, so no class is lost.
 
-What a cluster costs is the sum of sigmoid(slope * mu) over its rows, with mu the margin of
+What a cluster costs is the sum of f = sigmoid(slope * mu) over its rows, with mu the margin of
 `margins`: rows beyond the border count most, those near it some, those far from it nothing. A
 cluster is split across the direction from its mean to its farthest row.
+
+Where labels are wrong, more prototypes of this kind make matters worse: they gather around the
+wrong labels. So a stage that does not lower the cost of the whole is tried again the *wary* way,
+and the better of the two counts; once it was, so are all stages to come. There rows far beyond the
+border, which no prototype could help without harm to their neighbours, hardly count, neither in
+what a cluster costs (f (1 - f)) nor in the means (1 - f); clusters are cut by the rows that their
+class wins; and prototypes go whose cell belongs to another class.
 """
 
 from collections.abc import Generator
@@ -29,6 +36,8 @@ from dkmeans.model.prototypes import Prototypes
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
 _SLOPE = 5.0  # of the cost that tells which clusters to split
 _SETTLE, _SETTLE_LAST = 3, 30  # moves to the means after a stage, and at the end
+_SHARES = 64  # steps between nothing and the whole weight of a row
+_LESS = 1 - 1e-9  # the wary way must cost less by more than rounding
 _PATIENCE = 5  # stages without gain before the guaranteed ending takes over
 
 
@@ -39,18 +48,21 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     state = run.advance(state, "grow", _revived(field, _class_means(run, state)))
     state, margins = _measured(field, state)
     yield state
-    least, stale = np.inf, 0
+    least, stale, noisy = np.inf, 0, False
     while stale < _PATIENCE and state.round < rules.max_iter:
         if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
             break
         if margins is None:
             break
         with run.rows.kept():
-            children = _split(run, state, field, margins)
+            children = _stage(run, state, field, margins)
             if children is None:
                 break
-            last = rules.max_clusters is not None and len(children.parents) >= rules.max_clusters
-            children = _settled(run, children, _SETTLE_LAST if last else _SETTLE)
+            cost = _cost(field, children)
+            if rules.max_clusters is not None and (noisy or not cost < state.margin_cost):
+                wary = _stage(run, state, field, margins, wary=True)
+                if wary is not None and _cost(field, wary) < _LESS * cost:
+                    children, noisy = wary, True
             children = _revived(field, children)
         before = len(state.prototypes)
         state = run.advance(state, "grow", children)
@@ -81,16 +93,38 @@ def _class_means(run: Run, state: State) -> Children:
     return Children(np.zeros(len(which), dtype=np.intp), groups.classes, centers)
 
 
-def _split(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
+def _stage(
+    run: Run, state: State, field: Field, margins: Margins, *, wary: bool = False
+) -> Children | None:
+    """Split and settle; None if there is nothing to split."""
+    children = _split(run, state, field, margins, wary=wary)
+    if children is None:
+        return None
+    budget = run.rules.max_clusters
+    last = budget is not None and len(children.parents) >= budget
+    times = _SETTLE_LAST if last else _SETTLE
+    if not wary:
+        return _settled(run, children, times)
+    children = _settled_warily(run, field, children, times)
+    return _without_harmful(field, children, more_than=len(state.prototypes))
+
+
+def _split(
+    run: Run, state: State, field: Field, margins: Margins, *, wary: bool
+) -> Children | None:
     """Split the clusters that cost most, as many as there is room for; None if none can be."""
     prototypes, rows = state.prototypes, run.rows
     k = len(prototypes)
-    cost = field.by_prototype(margins, margins.own, expit(_SLOPE * margins.relative()))
+    f = expit(_SLOPE * margins.relative())
+    cost = field.by_prototype(margins, margins.own, f * (1 - f) if wary else f)
     own = rows.assign_own(prototypes)
+    lost = prototypes.classes[margins.winner] != prototypes.classes[margins.own]
     if run.rules.max_clusters is None:
         # Only clusters that lose rows to another class need more prototypes.
-        lost = prototypes.classes[margins.winner] != prototypes.classes[margins.own]
         cost = np.where(np.bincount(margins.own[lost], minlength=k) > 0, cost, 0.0)
+    if wary:
+        wins = np.bincount(margins.own[~lost], minlength=k) > 0
+        own = rows.tally_without(margins.rows[lost & wins[margins.own]])
     want = int(min(run.room(state), max(1, int(k * (_FACTOR - 1)))))
 
     # One group per prototype, as every row is with one of its class.
@@ -126,28 +160,77 @@ def _revived(field: Field, children: Children) -> Children:
     """Put children that would win no row on the worst row of their class, which they then own."""
     if len(np.unique(children.classes)) < 2:
         return children
-    ids = np.arange(len(children.parents))
-    margins = field.margins(Prototypes(children.centers, children.classes, ids))
-    lost = np.flatnonzero(np.bincount(margins.winner, minlength=len(ids)) == 0)
+    margins = field.margins(_as_prototypes(children))
+    lost = np.flatnonzero(np.bincount(margins.winner, minlength=margins.k) == 0)
     which, places = field.worst_rows(margins, children.classes, lost)
     centers = children.centers.copy()
     centers[which] = places
     return replace(children, centers=centers)
 
 
+def _cost(field: Field, children: Children) -> float:
+    """Cost of the whole, as children would have it."""
+    return field.cost(field.margins(_as_prototypes(children)), FINAL_SLOPE)
+
+
 def _settled(run: Run, children: Children, times: int) -> Children:
     """Move each child to the mean of the rows of its class that are nearest to it."""
-    ids = np.arange(len(children.parents))
     for _ in range(times):
-        tally = run.rows.assign_own(Prototypes(children.centers, children.classes, ids))
-        centers = children.centers.copy()
-        centers[tally.cells] = _centers(run, tally)
-        if np.array_equal(centers, children.centers):
+        moved = _moved(run, children, run.rows.assign_own(_as_prototypes(children)))
+        if np.array_equal(moved.centers, children.centers):
             break
-        children = replace(children, centers=centers)
+        children = moved
     return children
+
+
+def _settled_warily(run: Run, field: Field, children: Children, times: int) -> Children:
+    """Do the same, but let rows beyond the border count the less the farther they are from it."""
+    for _ in range(times):
+        margins = field.margins(_as_prototypes(children))
+        # Coarse steps, so that rounding has no say in which means are equal.
+        shares = np.rint(_SHARES * expit(-_SLOPE * margins.relative())) / _SHARES
+        tally = run.rows.tally_shares(margins.rows, margins.own, shares)
+        moved = _moved(run, children, tally)
+        if np.array_equal(moved.centers, children.centers):
+            break
+        children = moved
+    return children
+
+
+def _without_harmful(field: Field, children: Children, more_than: int) -> Children:
+    """Drop children in whose cell another class is heavier, the worst first.
+
+    Half of those that have been added stay in any case, so that the stage is one of growth, and so
+    does a class in which all are harmful.
+    """
+    margins = field.margins(_as_prototypes(children))
+    harm = field.harm(margins, children.classes)
+    harmful = harm >= 0
+    for c in np.unique(children.classes):
+        if harmful[children.classes == c].all():
+            harmful[children.classes == c] = False
+    most = (len(harm) - more_than) // 2
+    worst = np.argsort(-comparable(harm), kind="stable")
+    gone = worst[harmful[worst]][:most]
+    keep = np.setdiff1d(np.arange(len(harm)), gone)
+    return replace(
+        children,
+        parents=children.parents[keep],
+        classes=children.classes[keep],
+        centers=children.centers[keep],
+    )
+
+
+def _moved(run: Run, children: Children, tally: Tally) -> Children:
+    centers = children.centers.copy()
+    centers[tally.cells] = _centers(run, tally)
+    return replace(children, centers=centers)
 
 
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
     """Means of groups, as centres."""
     return as_centers(groups.means, run.rows.X.dtype, unit=run.rules.unit)
+
+
+def _as_prototypes(children: Children) -> Prototypes:
+    return Prototypes(children.centers, children.classes, np.arange(len(children.parents)))

@@ -1,9 +1,10 @@
 """How many clusters: the fewest with which held-out rows err hardly more than at best.
 
 A part of each class is held out. The others grow prototypes, from few to many, and each number of
-clusters on the way is tried on the held-out rows. The choice is the smallest number whose error is
-within one standard error of the least; the error that counts is that of the *difference*, as both
-are found on the same rows. Growth ends when the count is far beyond the best so far.
+clusters on the way is tried on the held-out rows. With few rows this is done for several parts in
+turn. The choice is the smallest number whose error is within one standard error of the least; the
+error that counts is that of the *difference*, as both are found on the same rows. Growth ends when
+nothing is lost, or when the count is far beyond the best so far.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy as np
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import HeldOut
 from dkmeans.engine.margins import Pass
-from dkmeans.engine.path import Judge, Trail, Waypoint, waypoint
+from dkmeans.engine.path import Judge, Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
 from dkmeans.kernels.block import Floats
@@ -28,17 +29,40 @@ _STEP = 1.25  # least ratio between numbers of clusters that are refined to be t
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How many clusters, and the path that was tried."""
+class Attempt:
+    """Models grown without some rows, and what they lose on these."""
 
-    n_clusters: int
     trail: Trail
+    losses: dict[int, Floats]  # of each item held out, by number of clusters
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
 
+    def at(self, count: int) -> Floats:
+        """Losses of the model with the most clusters that are at most so many."""
+        return self.losses[max(k for k in self.losses if k <= count)]
 
-def choose(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Choice:
-    """Grow on the rows that are not held out, and choose the number of clusters.
+
+@dataclass(frozen=True)
+class Choice:
+    """How many clusters, and the first attempt, its errors those over all attempts."""
+
+    n_clusters: int
+    first: Attempt
+
+
+def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
+    """Choose the number of clusters; `weight` is that of all rows that were held out."""
+    first = attempts[0]
+    losses = {len(w): np.concatenate([a.at(len(w)) for a in attempts]) for w in first.trail}
+    if weight > 0:
+        for found in first.trail:
+            error = float(losses[len(found)].sum() / weight)
+            first.trail.add(replace(found, heldout_error=error))
+    return Choice(max(n_classes, _fewest(losses)), first)
+
+
+def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Attempt:
+    """Grow on the rows that are not held out, and try each number of clusters on those that are.
 
     Parameters
     ----------
@@ -74,9 +98,11 @@ def choose(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Cho
             try_out(refined, state.round)
             run.undo(refined, state)
             run.converged = converged
-        if count >= max(_FAR * len(_best(trail)), _AT_LEAST * run.rows.n_classes):
+        best = min(trail, key=lambda w: (w.heldout_error, len(w)))
+        far = max(_FAR * len(best), _AT_LEAST * run.rows.n_classes)
+        if best.heldout_error == 0 or count >= far:
             break
-    return Choice(_fewest(trail, losses, run.rows.n_classes), trail, run.tree, records)
+    return Attempt(trail, losses, run.tree, records)
 
 
 def _last(states: Iterator[State | Pass], otherwise: State) -> State:
@@ -86,16 +112,11 @@ def _last(states: Iterator[State | Pass], otherwise: State) -> State:
     return otherwise
 
 
-def _best(trail: Trail) -> Waypoint:
-    return min(trail, key=lambda w: (w.heldout_error, len(w)))
-
-
-def _fewest(trail: Trail, losses: dict[int, Floats], at_least: int) -> int:
+def _fewest(losses: dict[int, Floats]) -> int:
     """Apply the rule of one standard error."""
-    least = losses[len(_best(trail))]
-    counts = []
-    for count in (len(w) for w in trail):
+    least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
+    for count in sorted(losses):
         worse = losses[count] - least
         if worse.sum() <= np.sqrt(np.square(worse).sum()) * _MORE:
-            counts.append(count)
-    return max(at_least, min(counts))
+            break
+    return count

@@ -212,6 +212,20 @@ class Field:
             **facts,
         )
 
+    def harm(self, margins: Margins, classes: Indices) -> Floats:
+        """By how much the heaviest other class in each prototype's cell outweighs its own.
+
+        A prototype that wins nothing has 0.
+        """
+        y, n_classes = self._rows.y[margins.rows], self._rows.n_classes
+        codes, group = np.unique(margins.winner * n_classes + y, return_inverse=True)
+        weight = np.bincount(group, self._terms(np.ones(len(y)), margins.rows))
+        cell, is_own = codes // n_classes, codes % n_classes == classes[codes // n_classes]
+        own, other = np.zeros(margins.k), np.zeros(margins.k)
+        own[cell[is_own]] = weight[is_own]
+        np.maximum.at(other, cell[~is_own], weight[~is_own])
+        return other - own
+
     def by_prototype(self, margins: Margins, index: Indices, values: Floats) -> Floats:
         """Sum a value per row, times the row's weight, over the rows of each prototype."""
         terms = self._terms(values, margins.rows)

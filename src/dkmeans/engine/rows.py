@@ -158,6 +158,39 @@ class Rows:
         """Tally the rows per cell and class, as they are assigned now."""
         return self._tally(self.group_codes())
 
+    def tally_without(self, rows: Indices) -> Tally:
+        """Take some rows out of their cells, and tally the others."""
+        self.labels = self.labels.copy()
+        self.labels[rows] = _NOBODY
+        return self.tally()
+
+    def tally_shares(self, rows: Indices, cells: Indices, shares: Floats) -> Tally:
+        """Tally some rows in cells of one's own choice, each with a share of its weight.
+
+        Squared distances are left out.
+        """
+        everywhere, codes = np.zeros(len(self.y)), np.full(len(self.y), _NOBODY)
+        everywhere[rows] = shares if self.weights is None else shares * self.weights[rows]
+        codes[rows] = np.where(shares > 0, cells * self.n_classes + self.y[rows], _NOBODY)
+        keys = _present(codes)
+        units, weight_units = (self._units(b, more=1) for b in self._bounds)
+        s, g, d = self._n_slices + 1, len(keys), self.X.shape[1]
+        weights, sums = np.zeros((s, g)), np.zeros((s, g, d))
+
+        def task(tile: slice) -> None:
+            order, starts = by_group(codes[tile])
+            if not len(order):
+                return
+            at = np.searchsorted(keys, codes[tile][order[starts]])
+            part = group_sums(self.X[tile], everywhere[tile], order, starts, units)
+            part_weights = group_totals(everywhere[tile], weight_units, order, starts)
+            with self._lock:
+                sums[:, at] += part
+                weights[:, at] += part_weights
+
+        self.for_tiles(task, 1)
+        return Tally(keys // self.n_classes, keys % self.n_classes, weights, sums, 0 * weights)
+
     def rename(self, new_index: Indices) -> None:
         """Follow a change of indices: prototype i is now `new_index[i]`."""
         self.labels = new_index[self.labels]
@@ -342,12 +375,12 @@ class Rows:
             spread += int(np.ceil(np.log2(heaviest_term / heaviest)))
             bits = _MOST_BITS
         self._n_slices = slice_count(self._n_terms, min(bits, _MOST_BITS) + spread)
-        self._feature_units = self._units(bounds)
-        self._weight_units = self._units(heaviest_term)
+        self._bounds = bounds, heaviest_term
+        self._feature_units, self._weight_units = (self._units(b) for b in self._bounds)
         self._square_units = self._units(0.0)
 
-    def _units(self, bounds: Floats | float) -> Floats:
-        return grid_units(np.atleast_1d(bounds), self._n_terms, self._n_slices)
+    def _units(self, bounds: Floats | float, more: int = 0) -> Floats:
+        return grid_units(np.atleast_1d(bounds), self._n_terms, self._n_slices + more)
 
     def _largest_square(self, prototypes: Prototypes, memory: Memory | None) -> float:
         """Bound the weighted squared distances that will be summed."""
