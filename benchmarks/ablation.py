@@ -4,8 +4,9 @@
     python benchmarks/ablation.py images        # the same on Fashion-MNIST and Yale B, if at hand
     python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
     python benchmarks/ablation.py growth        # "paper" and "best", refined or not
+    python benchmarks/ablation.py noise         # overlapping classes, wrong labels: "auto" beside k
 
-All use stratified, shuffled 5-fold cross-validation.
+All but the last use stratified, shuffled 5-fold cross-validation.
 """
 
 import sys
@@ -14,10 +15,12 @@ from collections import defaultdict
 
 import numpy as np
 from common import image_sets, print_result, small_sets
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.apps.baselines import ClasswiseKMeans
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
 
@@ -110,12 +113,69 @@ def growth(sets):
     print_result(result)
 
 
+def noisy_sets():
+    """Overlapping classes and wrong labels: functions that draw so many rows from a seed."""
+
+    def overlapping(n, seed):
+        return make_blobs(n, centers=[[0, 0], [2, 0]], cluster_std=1.0, random_state=seed)
+
+    def moons(n, seed):
+        X, y = make_moons(n, noise=0.1, random_state=seed)
+        return X, np.where(np.random.default_rng(seed).random(n) < 0.2, 1 - y, y)
+
+    def blobs(n, seed):
+        rng = np.random.default_rng(seed)
+        centers = np.random.default_rng(3).uniform(-10, 10, size=(8, 2))
+        kind = rng.integers(0, 8, n)
+        X = centers[kind] + rng.normal(scale=1.2, size=(n, 2))
+        return X, np.where(rng.random(n) < 0.2, rng.integers(0, 4, n), kind % 4)
+
+    return {
+        "two overlapping Gaussians": overlapping,
+        "two moons, 20 % of labels wrong": moons,
+        "eight blobs of four classes, 20 % drawn anew": blobs,
+    }
+
+
+def noise():
+    """Print the error in % on 50,000 new rows at numbers of clusters and with "auto"."""
+    ways = {
+        "class-wise k-means": ClasswiseKMeans,
+        "paper": lambda k: DiscriminativeKMeans(k, growth="paper"),
+        "best": lambda k: DiscriminativeKMeans(k, growth="best"),
+        "best, refined": lambda k: DiscriminativeKMeans(k, growth="best", refine="margin"),
+    }
+    counts = (4, 6, 8, 12, 16, 24, 32, 64, 128)
+    result = {}
+    for name, draw in noisy_sets().items():
+        (X, y), (X_test, y_test) = draw(2000, 0), draw(50_000, 1)
+        print(f"{name}: 2000 rows")
+        print(
+            f"{'clusters':<20}" + "".join(f"{k:>7}" for k in counts) + f"{'auto':>16}{'none':>16}"
+        )
+        for way, make in ways.items():
+            errors = [100 * (1 - make(k).fit(X, y).score(X_test, y_test)) for k in counts]
+            line = {"best": round(min(errors), 1)}
+            cells = []
+            if way != "class-wise k-means":
+                for budget in ("auto", None):
+                    model = make(budget).fit(X, y)
+                    error = 100 * (1 - model.score(X_test, y_test))
+                    cells.append(f"{error:.1f} ({model.n_clusters_})")
+                    line[str(budget)] = [round(error, 1), model.n_clusters_]
+            shown = "".join(f"{e:>7.1f}" for e in errors) + "".join(f"{c:>16}" for c in cells)
+            print(f"{way:<20}{shown}", flush=True)
+            result[f"{name}: {way}"] = line
+    print_result(result)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", OverfittingWarning)
     parts = {
         "repulsion": lambda: repulsion(small_sets()),
         "images": lambda: repulsion(image_sets()),
         "probability": probability,
+        "noise": noise,
         "growth": lambda: growth(small_sets()),
     }
     parts[sys.argv[1]]()

@@ -45,7 +45,10 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Grow until the budget is spent; without a budget, until no cell is mixed."""
     rules = run.rules
     field = Field(run.rows)
-    state = run.advance(state, "grow", _revived(field, _class_means(run, state)))
+    first = _class_means(run, state)
+    if len(first.parents) > 1:
+        first = _revived(field, first, field.margins(_as_prototypes(first)))
+    state = run.advance(state, "grow", first)
     state, margins = _measured(field, state)
     yield state
     least, stale, noisy = np.inf, 0, False
@@ -58,12 +61,15 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
             children = _stage(run, state, field, margins)
             if children is None:
                 break
-            cost = _cost(field, children)
+            seen = field.margins(_as_prototypes(children))
+            cost = field.cost(seen, FINAL_SLOPE)
             if rules.max_clusters is not None and (noisy or not cost < state.margin_cost):
                 wary = _stage(run, state, field, margins, wary=True)
-                if wary is not None and _cost(field, wary) < _LESS * cost:
-                    children, noisy = wary, True
-            children = _revived(field, children)
+                if wary is not None:
+                    seen_warily = field.margins(_as_prototypes(wary))
+                    if field.cost(seen_warily, FINAL_SLOPE) < _LESS * cost:
+                        children, seen, noisy = wary, seen_warily, True
+            children = _revived(field, children, seen)
         before = len(state.prototypes)
         state = run.advance(state, "grow", children)
         state, margins = _measured(field, state)
@@ -156,11 +162,8 @@ def _halves(run: Run, groups: Tally) -> Tally:
     return halves.take(np.flatnonzero(count[halves.cells] == 2))
 
 
-def _revived(field: Field, children: Children) -> Children:
+def _revived(field: Field, children: Children, margins: Margins) -> Children:
     """Put children that would win no row on the worst row of their class, which they then own."""
-    if len(np.unique(children.classes)) < 2:
-        return children
-    margins = field.margins(_as_prototypes(children))
     lost = np.flatnonzero(np.bincount(margins.winner, minlength=margins.k) == 0)
     which, places = field.worst_rows(margins, children.classes, lost)
     centers = children.centers.copy()
@@ -168,15 +171,12 @@ def _revived(field: Field, children: Children) -> Children:
     return replace(children, centers=centers)
 
 
-def _cost(field: Field, children: Children) -> float:
-    """Cost of the whole, as children would have it."""
-    return field.cost(field.margins(_as_prototypes(children)), FINAL_SLOPE)
-
-
 def _settled(run: Run, children: Children, times: int) -> Children:
     """Move each child to the mean of the rows of its class that are nearest to it."""
+    tally = None
     for _ in range(times):
-        moved = _moved(run, children, run.rows.assign_own(_as_prototypes(children)))
+        tally = run.rows.assign_own(_as_prototypes(children), tally)
+        moved = _moved(run, children, tally)
         if np.array_equal(moved.centers, children.centers):
             break
         children = moved

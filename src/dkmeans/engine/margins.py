@@ -116,26 +116,27 @@ class Field:
         rows, centers, classes = self._rows, prototypes.centers, prototypes.classes
         n = rows.X.shape[0]
         packed = pack(centers, sparse=self._sparse)
-        distances = OwnDistances(centers, sparse=self._sparse)
+        distances = OwnDistances(centers, sparse=self._sparse, loops=rows.loops)
         takes_part = self._active & np.isin(rows.y, classes)
+        columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
         own, rival = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
         near, far = np.zeros(n), np.zeros(n)
 
-        def task(tile: slice) -> None:
-            part = np.flatnonzero(takes_part[tile])
+        def task(part: Indices) -> None:
+            part = part[takes_part[part]]
             if not len(part):
                 return
-            X = rows.X[tile] if len(part) == tile.stop - tile.start else rows.X[tile][part]
-            is_own = classes[None, :] == rows.y[tile][part, None]
+            X = rows.X[part]
+            runs = [(run, columns[c]) for c, run in rows.runs_of_classes(part)]
             found = np.empty((2, len(part)), dtype=np.intp)
             squares = np.empty((2, len(part)))
-            assign_own_and_rival(X, packed, is_own, *found)
+            assign_own_and_rival(X, packed, runs, *found)
             for side in (0, 1):
                 distances(X, found[side], squares[side])
-            own[tile][part], rival[tile][part] = found
-            near[tile][part], far[tile][part] = squares
+            own[part], rival[part] = found
+            near[part], far[part] = squares
 
-        rows.for_tiles(task, 3 * len(centers))
+        rows.for_classes(task, 2 * len(centers))
         taken = np.flatnonzero(takes_part)
         own, rival, near, far = own[taken], rival[taken], near[taken], far[taken]
         # The nearest of all, as `predict_cluster` sees it.
@@ -264,7 +265,14 @@ class Field:
                 return
             weights = rows.weights[tile] if self._whole and rows.weights is not None else None
             part = rounded_sums(
-                rows.X[tile], self._shift, everywhere[tile], weights, order, starts, units
+                rows.X[tile],
+                self._shift,
+                everywhere[tile],
+                weights,
+                order,
+                starts,
+                units,
+                rows.loops,
             )
             with lock:  # exact sums: the order in which tiles arrive does not matter
                 points[groups[tile][order[starts]]] += part

@@ -72,7 +72,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
     run.converged &= refined.n_mixed == 0
     moved = int((run.rows.labels[margins.rows] != winners).sum())
-    yield replace(refined, margin_cost=least, moved=moved)
+    yield replace(refined, margin_cost=least, moved=moved, seconds=time.perf_counter() - clock)
 
 
 class _Descent:

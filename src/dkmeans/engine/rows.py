@@ -19,6 +19,7 @@ from dkmeans.engine.tally import Tally, by_group, run_starts
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, dense_rows
+from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import cut, grid_units, slice_count
 from dkmeans.kernels.reference import inner_products, squared_distances
@@ -62,6 +63,7 @@ class Rows:
     ) -> None:
         self.X, self.y, self.weights = X, y, weights
         self.n_classes = n_classes
+        self.loops = loops_for(X)
         self.active = None if weights is None or weights.all() else weights > 0
         self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
         self.previous: Indices = self.labels  # labels before the last pass, as indices of today
@@ -71,6 +73,7 @@ class Rows:
         if memory_mb is not None:
             self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
         self._lock = Lock()
+        self._by_class: Indices | None = None  # row numbers, once they are needed
         self._n_slices = 3  # until the grids are set
         self._set_grids(remembered)
 
@@ -101,7 +104,7 @@ class Rows:
         """
         sparse = sp.issparse(self.X)
         packed = pack(prototypes.centers, sparse=sparse)
-        own_distances = OwnDistances(prototypes.centers, sparse=sparse)
+        own_distances = OwnDistances(prototypes.centers, sparse=sparse, loops=self.loops)
         previous = came_from[self.labels]
         labels = np.empty_like(self.labels)
         squares = np.empty_like(self.squares)
@@ -118,32 +121,60 @@ class Rows:
         self._square_units = self._units(self._largest_square(prototypes, memory))
         return self.tally(), moved
 
-    def assign_own(self, prototypes: Prototypes) -> Tally:
+    def assign_own(self, prototypes: Prototypes, last: Tally | None = None) -> Tally:
         """Assign every row to the nearest prototype of its own class, and tally.
 
-        Rows of classes that have no prototype are assigned to no one.
+        Rows of classes that have no prototype are assigned to no one. Distances are left out.
+
+        Parameters
+        ----------
+        prototypes : Prototypes
+        last : Tally, optional
+            What this method returned just before, for as many prototypes of the same classes: then
+            only rows that have changed their prototype since are tallied.
         """
-        sparse = sp.issparse(self.X)
-        packed = pack(prototypes.centers, sparse=sparse)
-        own_distances = OwnDistances(prototypes.centers, sparse=sparse)
-        known = np.isin(self.y, prototypes.classes)
+        before = self.group_codes()
+        columns = {c: np.flatnonzero(prototypes.classes == c) for c in range(self.n_classes)}
+        packs = {
+            c: pack(prototypes.centers[mine], sparse=sp.issparse(self.X))
+            for c, mine in columns.items()
+            if len(mine)
+        }
         labels = np.full_like(self.labels, _NOBODY)
-        squares = np.zeros_like(self.squares)
 
-        def task(tile: slice) -> None:
-            part = np.flatnonzero(known[tile])
-            if not len(part):
-                return
-            X = self.X[tile][part]
-            nearest, distances = np.empty(len(part), dtype=np.intp), np.empty(len(part))
-            assign(X, packed, nearest, prototypes.classes == self.y[tile][part, None])
-            own_distances(X, nearest, distances)
-            labels[tile][part], squares[tile][part] = nearest, distances
+        def task(part: Indices) -> None:
+            for c, run in self.runs_of_classes(part):
+                if c in packs:
+                    nearest = np.empty(run.stop - run.start, dtype=np.intp)
+                    assign(self.X[part[run]], packs[c], nearest)
+                    labels[part[run]] = columns[c][nearest]
 
-        self.for_tiles(task, 2 * len(prototypes))
-        self.labels, self.squares = labels, squares
-        self._square_units = self._units(self._largest_square(prototypes, None))
-        return self.tally()
+        self.for_classes(task, len(prototypes))
+        self.labels = labels
+        after = self.group_codes()
+        if last is None:
+            return self._tally(after, distances=False)
+        changed = before != after
+        gone, come = (
+            self._tally(np.where(changed, codes, _NOBODY), distances=False)
+            for codes in (before, after)
+        )
+        now = last.and_also(come).and_also(gone.negative()).fused()
+        return now.take(np.flatnonzero(now.weight > 0))
+
+    def for_classes(self, task: Callable[[Indices], None], n_centers: int) -> None:
+        """Call a task on the numbers of some rows at a time, those of a class one after another."""
+        if self._by_class is None:
+            self._by_class = np.argsort(self.y, kind="stable")
+        order = self._by_class
+        self.for_tiles(lambda tile: task(order[tile]), n_centers)
+
+    def runs_of_classes(self, part: Indices) -> list[tuple[int, slice]]:
+        """Class and place of the runs of rows in a part that `for_classes` gives."""
+        starts = run_starts(self.y[part])
+        ends = np.append(starts[1:], len(part))
+        classes = self.y[part[starts]]
+        return [(int(c), slice(a, b)) for c, a, b in zip(classes, starts, ends, strict=True)]
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -162,7 +193,7 @@ class Rows:
         """Take some rows out of their cells, and tally the others."""
         self.labels = self.labels.copy()
         self.labels[rows] = _NOBODY
-        return self.tally()
+        return self._tally(self.group_codes(), distances=False)
 
     def tally_shares(self, rows: Indices, cells: Indices, shares: Floats) -> Tally:
         """Tally some rows in cells of one's own choice, each with a share of its weight.
@@ -285,13 +316,17 @@ class Rows:
             if away_from is not None:
                 away = squared_distances(values, away_from[group]) > 0
                 values, cost, group = values[away], cost[away], group[away]
-            order = np.lexsort((*values.T[::-1], cost, group))
+            least = np.full(len(codes), np.inf)
+            np.minimum.at(least, group, cost)
+            tied = np.flatnonzero(cost == least[group])  # few, so that sorting by values is quick
+            values, cost, group = values[tied], cost[tied], group[tied]
+            order = np.lexsort((*values.T[::-1], group))
             order = order[run_starts(group[order])] if len(order) else order
             with self._lock:
                 for row in order:
                     g = group[row]
-                    rival = (cost[row], *values[row])
-                    if rival < (best[g], *chosen[g]):
+                    tie = cost[row] == best[g]
+                    if cost[row] < best[g] or (tie and tuple(values[row]) < tuple(chosen[g])):
                         best[g], chosen[g] = cost[row], values[row]
 
         self.for_tiles(task, 1)
@@ -332,7 +367,9 @@ class Rows:
         """Call a task on every tile of rows; `n_centers` is for how many it has work arrays."""
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
-        per_row = n_centers * (2 * itemsize + 1) + d * (itemsize + 8 * (self._n_slices + 3))
+        # Compiled loops need no work arrays for slices.
+        per_value = 3 * itemsize if self.loops else itemsize + 8 * (self._n_slices + 3)
+        per_row = n_centers * (2 * itemsize + 1) + d * per_value
         rows = int(np.clip(self._tile_bytes // per_row, 16, 4096))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
 
@@ -390,7 +427,9 @@ class Rows:
             largest = max(largest, float(memory.squares(prototypes).max()))
         return largest * (1 + 1e-6)
 
-    def _tally(self, codes: Indices, named: Indices | None = None) -> Tally:
+    def _tally(
+        self, codes: Indices, named: Indices | None = None, *, distances: bool = True
+    ) -> Tally:
         keys = _present(codes)
         s, g, d = self._n_slices, len(keys), self.X.shape[1]
         weights, sums, squares = np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g))
@@ -401,8 +440,11 @@ class Rows:
                 return
             at = np.searchsorted(keys, codes[tile][order[starts]])
             w = None if self.weights is None else self.weights[tile]
-            part = group_sums(self.X[tile], w, order, starts, self._feature_units)
-            part_squares = group_totals(self.squares[tile], self._square_units, order, starts, w)
+            part = group_sums(self.X[tile], w, order, starts, self._feature_units, self.loops)
+            part_squares = np.zeros(1)
+            if distances:
+                units = self._square_units
+                part_squares = group_totals(self.squares[tile], units, order, starts, w)
             with self._lock:  # exact sums: the order in which tiles arrive does not matter
                 sums[:, at] += part
                 squares[:, at] += part_squares

@@ -55,6 +55,10 @@ class Tally:
             self.squares - other.squares,
         )
 
+    def negative(self) -> Self:
+        """Turn all signs, so that adding it takes the groups away."""
+        return replace(self, weights=-self.weights, sums=-self.sums, squares=-self.squares)
+
     def renamed(self, index: Indices) -> Self:
         """Give cells new numbers, in the same order."""
         return replace(self, cells=index[self.cells])

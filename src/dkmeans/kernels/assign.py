@@ -17,7 +17,8 @@ less than a further (3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each, and a few units 
 subnormal number. `_relative_error` adds these up with a margin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,11 @@ class PackedCenters:
     slack: Floats  # twice the bound's share
     reach: float  # largest |b|
     relative_error: float
+
+    def take(self, which: Indices) -> Self:
+        """Select centres, for scores that are there already."""
+        centers, slack = self.centers[which], self.slack[which]
+        return replace(self, centers=centers, slack=slack)
 
 
 def pack(centers: npt.NDArray[np.floating], *, sparse: bool) -> PackedCenters:
@@ -73,12 +79,7 @@ def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
     return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
-def assign(
-    X: Matrix,
-    packed: PackedCenters,
-    labels: Indices,
-    allowed: npt.NDArray[np.bool_] | None = None,
-) -> None:
+def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
     """Write the index of the nearest centre of each row.
 
     Parameters
@@ -89,21 +90,19 @@ def assign(
         IN.
     labels : array of shape (n,)
         OUT.
-    allowed : array of shape (n, k), optional
-        IN. Which centres count for each row, at least one; all if not given.
     """
     if len(packed.centers) == 1:
         labels[:] = 0
         return
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores, squares = _scores(X, packed)
-        labels[:] = _lowest(X, packed, scores, squares, allowed)
+        labels[:] = _lowest(X, packed, scores, squares)
 
 
 def assign_own_and_rival(
     X: Matrix,
     packed: PackedCenters,
-    is_own: npt.NDArray[np.bool_],
+    runs: list[tuple[slice, Indices]],
     own: Indices,
     rival: Indices,
 ) -> None:
@@ -115,15 +114,17 @@ def assign_own_and_rival(
         IN. One tile of rows.
     packed : PackedCenters
         IN.
-    is_own : array of shape (n, k)
-        IN. Which centres count as the row's own; at least one, and not all.
+    runs : list of (slice, array)
+        IN. Runs of rows, and which centres count as theirs: at least one, and not all.
     own, rival : arrays of shape (n,)
         OUT.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores, squares = _scores(X, packed)
-        own[:] = _lowest(X, packed, scores, squares, is_own)
-        rival[:] = _lowest(X, packed, scores, squares, ~is_own)
+        for run, mine in runs:
+            part = X[run], packed, scores[run], squares[run]
+            own[run] = mine[_lowest(part[0], packed.take(mine), part[2][:, mine], part[3])]
+            rival[run] = _lowest(*part, barred=mine)
 
 
 def _lowest(
@@ -131,11 +132,14 @@ def _lowest(
     packed: PackedCenters,
     scores: npt.NDArray[np.floating],
     squares: Floats,
-    allowed: npt.NDArray[np.bool_] | None = None,
+    barred: Indices | None = None,
 ) -> Indices:
-    """Find the nearest of the allowed centres, from scores that are not quite exact."""
-    if allowed is not None:
-        scores = np.where(allowed, scores, scores.dtype.type(np.inf))
+    """Find the nearest centre that is not barred, from scores that are not quite exact.
+
+    Scores of barred centres are overwritten.
+    """
+    if barred is not None:
+        scores[:, barred] = np.inf
     labels = scores.argmin(axis=1)
     best = scores[np.arange(len(labels)), labels]
     kappa = packed.relative_error
@@ -146,15 +150,15 @@ def _lowest(
     limit += 4 * grain * np.sqrt(squares)
     # Written so that NaN, from rows very far away, counts as near: the reference decides.
     near = ~(scores > limit[:, None])
-    if allowed is not None:
-        near &= allowed
+    if barred is not None:
+        near[:, barred] = False
     undecided = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
     if len(undecided):
         labels[undecided] = _settle(X, packed.centers, undecided, near[undecided])
-    if allowed is not None:
-        # One candidate only, but the scores of the others were not numbers.
-        alone = np.flatnonzero(~allowed[np.arange(len(labels)), labels])
-        labels[alone] = near[alone].argmax(axis=1)
+    if barred is not None:
+        # One candidate only, but all scores were infinite.
+        astray = np.flatnonzero(~near[np.arange(len(labels)), labels])
+        labels[astray] = near[astray].argmax(axis=1)
     return labels
 
 

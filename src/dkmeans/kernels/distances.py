@@ -1,5 +1,7 @@
 """Distances from the rows of a block: to their own centre, and to all centres."""
 
+from types import ModuleType
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -21,10 +23,18 @@ class OwnDistances:
     centers : array of shape (k, d)
     sparse : bool
         Of what kind the rows will be.
+    loops : module, optional
+        `kernels.loops`, where it is to be used.
     """
 
-    def __init__(self, centers: npt.NDArray[np.floating], *, sparse: bool) -> None:
-        self._centers = centers
+    def __init__(
+        self,
+        centers: npt.NDArray[np.floating],
+        *,
+        sparse: bool,
+        loops: ModuleType | None = None,
+    ) -> None:
+        self._centers, self._loops = centers, loops
         if sparse:
             squares = np.square(centers, dtype=np.float64)
             d = centers.shape[1]
@@ -45,7 +55,10 @@ class OwnDistances:
             OUT.
         """
         if not sp.issparse(X):
-            out[:] = squared_distances(X, self._centers[labels])
+            if self._loops is not None:
+                self._loops.squared_distances(X, self._centers, labels, out)
+            else:
+                out[:] = squared_distances(X, self._centers[labels])
             return
         lengths = np.diff(X.indptr)
         owner = np.repeat(labels, lengths)

@@ -1,5 +1,7 @@
 """Exact sums over groups of rows."""
 
+from types import ModuleType
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -8,7 +10,12 @@ from dkmeans.kernels.exact import cut, product
 
 
 def group_sums(
-    X: Matrix, weights: Floats | None, order: Indices, starts: Indices, units: Floats
+    X: Matrix,
+    weights: Floats | None,
+    order: Indices,
+    starts: Indices,
+    units: Floats,
+    loops: ModuleType | None = None,
 ) -> Floats:
     """Sum weight times row over groups of rows.
 
@@ -21,6 +28,8 @@ def group_sums(
         Row numbers sorted by group, and where each group starts in them.
     units : array of shape (n_slices, d)
         See `kernels.exact`.
+    loops : module, optional
+        `kernels.loops`, where it is to be used.
 
     Returns
     -------
@@ -29,6 +38,10 @@ def group_sums(
     """
     if sp.issparse(X):
         return _group_sums_sparse(X, weights, order, starts, units)
+    if weights is None and loops is not None:
+        sums = np.zeros((len(units), len(starts), X.shape[1]))
+        loops.group_sums(X, order, np.append(starts[1:], len(order)), units, sums)
+        return sums
     values = X[order].astype(np.float64)
     if weights is None:
         slices = cut(values, units)
@@ -73,6 +86,7 @@ def rounded_sums(
     order: Indices,
     starts: Indices,
     units: Floats,
+    loops: ModuleType | None = None,
 ) -> Floats:
     """Sum coefficient times (row less shift), rounded to a grid, times weight over groups.
 
@@ -89,6 +103,8 @@ def rounded_sums(
     order, starts : arrays
         Row numbers sorted by group, and where each group starts in them.
     units : array of shape (d,)
+    loops : module, optional
+        `kernels.loops`, where it is to be used.
 
     Returns
     -------
@@ -105,6 +121,11 @@ def rounded_sums(
             terms *= np.repeat(weights[order], lengths)
         ends = rows.indptr[np.append(starts, len(order))]
         return sp.csr_array((terms, rows.indices, ends), shape=(len(starts), X.shape[1])).toarray()
+    if weights is None and loops is not None:
+        sums = np.zeros((len(starts), X.shape[1]))
+        ends = np.append(starts[1:], len(order))
+        loops.rounded_sums(X, shift, coefficients, order, ends, units, sums)
+        return sums
     terms = X[order].astype(np.float64)
     terms -= shift
     terms *= coefficients[order][:, None]
