@@ -47,7 +47,9 @@ def repulsion(sets):
             for w in REPULSIONS:
                 fold_errors, counts = [], []
                 for X_train, y_train, X_test, y_test in folds(X, y):
-                    model = DiscriminativeKMeans(budget, repulsion=w).fit(X_train, y_train)
+                    model = DiscriminativeKMeans(budget, growth="paper", repulsion=w).fit(
+                        X_train, y_train
+                    )
                     fold_errors.append(100 * (1 - model.score(X_test, y_test)))
                     counts.append(model.n_clusters_)
                 errors.append(float(np.mean(fold_errors)))

@@ -43,12 +43,14 @@ def main():
                             rows = rows[np.argsort(y[rows], kind="stable")]
                         fits.append(
                             error(
-                                DiscriminativeKMeans(budget).fit(X[train], y[train]),
+                                DiscriminativeKMeans(budget, growth="paper").fit(
+                                    X[train], y[train]
+                                ),
                                 X[test],
                                 y[test],
                             )
                         )
-                        model = DiscriminativeKMeans(budget)
+                        model = DiscriminativeKMeans(budget, growth="paper")
                         for part in np.array_split(rows, n_batches):
                             model.partial_fit(X[part], y[part])
                         ours.append(error(model, X[test], y[test]))

@@ -17,11 +17,12 @@ from dkmeans import DiscriminativeKMeans
 @parametrize_with_checks(
     [
         DiscriminativeKMeans(),
-        DiscriminativeKMeans(max_clusters=10, repulsion=0.25),
+        DiscriminativeKMeans(max_clusters=10, growth="paper", repulsion=0.25),
         DiscriminativeKMeans(prune=True),
         DiscriminativeKMeans(min_cluster_size=2),
-        DiscriminativeKMeans(growth="best"),
-        DiscriminativeKMeans(max_clusters=10, growth="best", refine="margin"),
+        DiscriminativeKMeans(growth="paper"),
+        DiscriminativeKMeans(max_clusters=10, refine="margin"),
+        DiscriminativeKMeans(max_clusters="auto"),
         DiscriminativeKMeans(metric="cosine"),
     ]
 )

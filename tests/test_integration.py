@@ -140,7 +140,7 @@ def test_probabilities_follow_the_documented_formula():
 
 
 def test_history_tells_each_round():
-    model = DiscriminativeKMeans().fit(X, Y)
+    model = DiscriminativeKMeans(growth="paper").fit(X, Y)
     history = model.history_
     assert history.columns == (
         "round",

@@ -17,7 +17,7 @@ from dkmeans.engine.items import hash_all
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
-    {},
+    {"growth": "paper"},
     {"growth": "best"},
     {"max_clusters": 40, "growth": "best", "refine": "margin"},
     {"max_clusters": 40, "metric": "cosine"},
@@ -178,7 +178,7 @@ def test_one_part_is_enough_of_many_rows():
         assert len(hold_out(hash_all(X[:n], 1), np.arange(n) % 2, None)) == parts
 
 
-AUTO = [{}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]
+AUTO = [{"growth": "paper"}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]
 
 
 @pytest.mark.parametrize("parameters", AUTO)
@@ -274,7 +274,7 @@ def test_auto_does_not_fit_noise(draw, parameters):
         fixed = DiscriminativeKMeans(int(k), **parameters).fit(X, y)
         best = min(best, 1 - fixed.score(X_test, y_test))
     assert error <= best + 0.01
-    converged = DiscriminativeKMeans(growth=parameters.get("growth", "paper")).fit(X, y)
+    converged = DiscriminativeKMeans(growth=parameters["growth"]).fit(X, y)
     assert model.n_clusters_ <= 0.1 * converged.n_clusters_
 
 

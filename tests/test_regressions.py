@@ -120,7 +120,7 @@ def test_subnormal_sparse_rows_get_the_labels_of_transform():
 
 
 def test_filling_up_a_budget_is_not_convergence():
-    model = DiscriminativeKMeans(5, repulsion=3.0)
+    model = DiscriminativeKMeans(5, growth="paper", repulsion=3.0)
     model.fit(column(4, 1, -2, -2, 1, -3, -4), [2, 2, 1, 0, 1, 0, 2])
     assert model.history_.phase[-1] == "fill"
     assert not model.converged_

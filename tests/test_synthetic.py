@@ -66,19 +66,22 @@ def test_every_figure_is_there_and_named(report):
 
 def test_the_rounds_are_all_shown_and_the_third_starts_where_the_first_ended():
     X1, y1, X2, y2 = plane.plane_sets()
-    first = DiscriminativeKMeans().fit(X1, y1)
-    shown = synthetic.growth(DiscriminativeKMeans(), X1, y1, "afresh").panels
+    first = DiscriminativeKMeans(growth="paper").fit(X1, y1)
+    shown = synthetic.growth(DiscriminativeKMeans(growth="paper"), X1, y1, "afresh").panels
     third = synthetic.growth(first, X2, y2, "again").panels
     assert [panel.round for panel in shown] == list(range(first.n_iter_ + 1))
     assert third[0].prototypes.centers.tobytes() == shown[-1].prototypes.centers.tobytes()
-    continued = DiscriminativeKMeans(warm_start=True).fit(X1, y1).fit(X2, y2)
+    continued = DiscriminativeKMeans(growth="paper", warm_start=True).fit(X1, y1).fit(X2, y2)
     assert third[-1].prototypes.centers.tobytes() == continued.cluster_centers_.tobytes()
 
 
 def test_the_numbers_are_those_of_the_fits(report):
     numbers = report[1].numbers
     X1, y1, X2, y2 = plane.plane_sets()
-    first, afresh = DiscriminativeKMeans().fit(X1, y1), DiscriminativeKMeans().fit(X2, y2)
+    first, afresh = (
+        DiscriminativeKMeans(growth="paper").fit(X1, y1),
+        DiscriminativeKMeans(growth="paper").fit(X2, y2),
+    )
     assert numbers["clusters"][:2] == [first.n_clusters_, afresh.n_clusters_]
     assert numbers["converged"] == [True, True, True]
     centers, labels = first.cluster_centers_, first.cluster_classes_

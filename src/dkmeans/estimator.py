@@ -41,14 +41,14 @@ class DiscriminativeKMeans(
         best (by one standard error); then all rows are fitted. `path_` shows what was tried. Going
         on from an earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
-        How far children push each other apart, as a multiple of the distance between their
-        class's mean and the mean of the cell's other rows. "size" takes the share of the cell's
-        weight that belongs to other classes.
-    growth : {"paper", "best"}, default="paper"
-        How clusters are added. "paper" follows the rounds of the paper and stops at the budget.
-        "best" is after the most accuracy at a budget: it splits the clusters that cost most, and
-        lets the prototypes settle between splits; `repulsion` plays no part in it. Going on from
-        an earlier fit follows the paper either way.
+        Where growth follows the paper: how far children push each other apart, as a multiple of
+        the distance between their class's mean and the mean of the cell's other rows. "size" takes
+        the share of the cell's weight that belongs to other classes.
+    growth : {"best", "paper"}, default="best"
+        How clusters are added. "best" is after the most accuracy: it splits the clusters that cost
+        most, lets the prototypes settle between splits, and is wary of wrong labels. "paper"
+        follows the rounds of the paper to the letter and stops at the budget. Going on from an
+        earlier fit follows the paper either way.
     refine : {"margin", None}, default=None
         "margin" goes on, once the clusters are grown, to move them so that rows lie farther from
         the border of their class: up to 60 passes over the rows, at the same number of clusters.
@@ -147,7 +147,7 @@ class DiscriminativeKMeans(
         max_clusters: int | Literal["auto"] | None = None,
         *,
         repulsion: float | Literal["size"] = "size",
-        growth: Literal["paper", "best"] = "paper",
+        growth: Literal["best", "paper"] = "best",
         refine: Literal["margin"] | None = None,
         metric: Literal["euclidean", "cosine"] = "euclidean",
         min_cluster_size: float | None = None,

@@ -86,7 +86,7 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
         lines.append(measure(title, model, data))
         if limit:
             step("dkmeans, refined")
-            refined = DiscriminativeKMeans(limit, growth="best", refine="margin")
+            refined = DiscriminativeKMeans(limit, refine="margin")
             lines.append(measure("dkmeans, refined", refined, data))
         step(f"class-wise k-means, {model.n_clusters_} centres")
         lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
@@ -127,7 +127,9 @@ def run_demo(out: Path) -> None:
             table.add_section()
         step("drawing the growth")
         moons, digits = sets["two moons"], sets["digits"]
-        growth = GrowthDisplay.from_estimator(DiscriminativeKMeans(), moons.X_train, moons.y_train)
+        growth = GrowthDisplay.from_estimator(
+            DiscriminativeKMeans(growth="paper"), moons.X_train, moons.y_train
+        )
         growth.plot().figure_.savefig(out / "growth.png", dpi=110)
         step("drawing the prototypes")
         model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)

@@ -219,7 +219,7 @@ class Rows:
                 sums[:, at] += part
                 weights[:, at] += part_weights
 
-        self.for_tiles(task, 1)
+        self.for_tiles(task, 1, weighted=True)
         return Tally(keys // self.n_classes, keys % self.n_classes, weights, sums, 0 * weights)
 
     def rename(self, new_index: Indices) -> None:
@@ -362,13 +362,24 @@ class Rows:
     # How
 
     def for_tiles(
-        self, task: Callable[[slice], None], n_centers: int, n_rows: int | None = None
+        self,
+        task: Callable[[slice], None],
+        n_centers: int,
+        n_rows: int | None = None,
+        *,
+        weighted: bool = False,
     ) -> None:
-        """Call a task on every tile of rows; `n_centers` is for how many it has work arrays."""
+        """Call a task on every tile of rows.
+
+        `n_centers` is for how many it has work arrays; `weighted` tells whether it multiplies rows
+        by weights without loss, which takes more of them.
+        """
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
         # Compiled loops need no work arrays for slices.
-        per_value = 3 * itemsize if self.loops else itemsize + 8 * (self._n_slices + 3)
+        per_value = itemsize + 8 * (self._n_slices + 3 + 6 * weighted)
+        if self.loops and not weighted:
+            per_value = 3 * itemsize
         per_row = n_centers * (2 * itemsize + 1) + d * per_value
         rows = int(np.clip(self._tile_bytes // per_row, 16, 4096))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
@@ -453,7 +464,7 @@ class Rows:
                 else:
                     weights[:, at] += group_totals(w, self._weight_units, order, starts)
 
-        self.for_tiles(task, 1)
+        self.for_tiles(task, 1, weighted=self.weights is not None)
         pairs = keys if named is None else named[keys]
         return Tally(pairs // self.n_classes, pairs % self.n_classes, weights, sums, squares)
 

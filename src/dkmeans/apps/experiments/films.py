@@ -94,7 +94,7 @@ def learn_k_means(X: list[Rows], seed: int) -> Answer:
 def learn(X: list[Rows], budget: int | None, repulsion: Repulsion) -> Answer:
     """Run the discriminative algorithm on the first two sequences, and ask about the third."""
     y = np.repeat([0, 1], [len(rows) for rows in X[:2]])
-    model = DiscriminativeKMeans(budget, repulsion=repulsion)
+    model = DiscriminativeKMeans(budget, growth="paper", repulsion=repulsion)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
         model.fit(np.concatenate(X[:2]), y)

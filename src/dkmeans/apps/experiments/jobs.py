@@ -273,7 +273,7 @@ def _race(
 ) -> npt.NDArray[np.float64]:
     """Seconds of k-means and of the discriminative algorithm, best of three; then their rounds."""
     theirs = KMeans(k, init="random", n_init=1, tol=0, random_state=seed)
-    ours = DiscriminativeKMeans(clusters, repulsion=repulsion, n_threads=1)
+    ours = DiscriminativeKMeans(clusters, growth="paper", repulsion=repulsion, n_threads=1)
     times = [
         (_seconds(lambda: theirs.fit(X_k_means)), _seconds(lambda: ours.fit(X, y)))
         for _ in range(3)

@@ -59,8 +59,8 @@ def run_synthetic(study: Study) -> Section:
     numbers = measure(sets, models)
     verdicts = judge(numbers)
     displays = (
-        growth(DiscriminativeKMeans(), X1, y1, "afresh"),
-        growth(DiscriminativeKMeans(), X2, y2, "afresh"),
+        growth(DiscriminativeKMeans(growth="paper"), X1, y1, "afresh"),
+        growth(DiscriminativeKMeans(growth="paper"), X2, y2, "afresh"),
         growth(models[0], X2, y2, "again"),
     )
     parts: list[Table | Picture] = []
