@@ -100,7 +100,7 @@ def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> At
             run.converged = converged
         best = min(trail, key=lambda w: (w.heldout_error, len(w)))
         far = max(_FAR * len(best), _AT_LEAST * run.rows.n_classes)
-        if best.heldout_error == 0 or count >= far:
+        if state.round and (best.heldout_error == 0 or count >= far):
             break
     return Attempt(trail, losses, run.tree, records)
 
