@@ -24,7 +24,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto
 
 oldest: $(OLDEST)/.ready  ## the estimator's contract on the oldest versions that are supported
-	$(OLDEST)/bin/python -m pytest -n auto tests
+	$(OLDEST)/bin/python -m pytest -n auto -m "not study" tests
 
 # Virtual environments, made again only when pyproject.toml changes.
 

@@ -2,9 +2,20 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # People look for new counterexamples every time; continuous integration always tries the same.
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("explore"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
+
+
+_STUDIES = ("test_reproduce", "test_rendered", "test_synthetic", "test_imbalance", "test_gram")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what is about results, not about versions of dependencies."""
+    for item in items:
+        if item.path.stem in _STUDIES:
+            item.add_marker(pytest.mark.study)

@@ -145,7 +145,7 @@ def test_larger_sets_grow_as_the_oracle_does(repulsion, dtype):
 def test_goes_on_as_the_oracle_does(batches, repulsion):
     """Each call of partial_fit against the oracle that starts from the state before it."""
     d, dtype = batches[0][0].shape[1], batches[0][0].dtype
-    model, memory = DiscriminativeKMeans(repulsion=repulsion, n_threads=1), None
+    model, memory = DiscriminativeKMeans(growth="paper", repulsion=repulsion, n_threads=1), None
     for X, y, w in batches:
         X = np.resize(X, (len(X), d)).astype(dtype)
         if memory is None:
