@@ -89,6 +89,8 @@ def test_stopped_and_taken_up_again(whole_run, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C reaches a whole group of processes
+        # What runs in the background of a shell ignores Ctrl-C, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while len(list(out.glob("work/*.npz"))) < 25 and process.poll() is None:
         time.sleep(0.02)

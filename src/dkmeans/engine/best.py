@@ -164,8 +164,8 @@ def _halves(run: Run, groups: Tally) -> Tally:
 
 def _revived(field: Field, children: Children, margins: Margins) -> Children:
     """Put children that would win no row on the worst row of their class, which they then own."""
-    lost = np.flatnonzero(np.bincount(margins.winner, minlength=margins.k) == 0)
-    which, places = field.worst_rows(margins, children.classes, lost)
+    lost = np.flatnonzero(~margins.wins())
+    which, places = field.rows_for(margins, children.classes, lost)
     centers = children.centers.copy()
     centers[which] = places
     return replace(children, centers=centers)

@@ -53,6 +53,10 @@ class Margins:
         sums = self.near + self.far
         return np.divide(self.near - self.far, sums, out=np.zeros_like(sums), where=sums > 0)
 
+    def wins(self) -> npt.NDArray[np.bool_]:
+        """Tell which prototypes are the nearest of all to some row."""
+        return np.bincount(self.winner, minlength=self.k) > 0
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -152,7 +156,7 @@ class Field:
     def gradient(self, centers: npt.NDArray[np.floating], margins: Margins, slope: float) -> Floats:
         """Gradient of the cost at a slope with respect to the centres, but for a factor."""
         f = expit(slope * margins.relative())
-        steep = f * (1 - f)
+        steep = slope * f * (1 - f)
         sums = np.maximum(margins.near + margins.far, _NEAR * self.spread)
         pull, push = steep * margins.far / sums**2, -steep * margins.near / sums**2
         k = len(centers)
@@ -166,10 +170,20 @@ class Field:
         gradient[np.abs(gradient).max(axis=1) <= _NOISE * strength] = 0.0
         return gradient
 
-    def worst_rows(
-        self, margins: Margins, classes: Indices, which: Indices
+    def rows_for(
+        self, margins: Margins, classes: Indices, which: Indices, *, safest: bool = False
     ) -> tuple[Indices, Floats]:
-        """Find, for some prototypes, different rows of their class with the largest margins.
+        """Find, for some prototypes, different rows of their class that they would win.
+
+        Parameters
+        ----------
+        margins : Margins
+        classes : array
+            Of all prototypes.
+        which : array
+            The prototypes.
+        safest : bool
+            Whether to choose the rows that are deepest inside their class, not the worst ones.
 
         Returns
         -------
@@ -178,7 +192,7 @@ class Field:
         places : array
             The rows. Ties are decided by the rows' values.
         """
-        relative = margins.relative()
+        relative = margins.relative() * (-1 if safest else 1)
         y = self._rows.y[margins.rows]
         chosen, places = [], []
         for c in np.unique(classes[which]):

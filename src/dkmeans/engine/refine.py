@@ -6,14 +6,15 @@ multiplied by a share of the data's spread that falls to zero over the passes, w
 the cost rises. So there is no learning rate to choose.
 
 Safeguards. What counts is the cost at the final slope. The centres with the least of it are the
-result, those at the start included, so it never ends higher than it began. A prototype that wins no
-row any more is put back to where it last won one, and centres with such a prototype are never the
-result. No prototype leaves the box of the data by more than half its width.
+result, those at the start included, so it never ends higher than it began. A step after which a
+prototype wins no row is taken back for it. If it wins none even so, because others have moved in,
+it waits there, and at the end goes to a row deep inside its class, where it changes next to
+nothing. No prototype leaves the box of the data by more than half its width.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from dkmeans.engine.cells import Bools
 from dkmeans.engine.margins import FINAL_SLOPE, Field, Pass
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
-from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.block import Floats
 from dkmeans.kernels.sphere import as_centers
+from dkmeans.model.prototypes import Prototypes
 
 PASSES = 60
 STEP = 0.3  # of the root-mean-square spread of a feature, at the start
 SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
+_TRIES = 5  # at finding rows for prototypes that win none
 _SMOOTH, _SMOOTH_SIZE = 0.9, 0.99  # shares of the past in the running gradient and its size
 
 
@@ -40,17 +43,19 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
         return
     descent = _Descent(field, state.prototypes.centers, unit=run.rules.unit)
     passes = min(PASSES, run.rules.max_iter)
-    best, least = state.prototypes.centers, np.inf
+    best = sound = _Found(state.prototypes.centers, np.inf)
     winners = np.empty(0, dtype=np.intp)
     clock = time.perf_counter()
     for number in range(passes + 1):
         centers = descent.centers
         prototypes = replace(state.prototypes, centers=centers)
         margins = field.margins(prototypes)
-        cost = field.cost(margins, SLOPES[1])
-        alive = np.bincount(margins.winner, minlength=len(centers)) > 0
-        if cost < least and alive.all():
-            best, least = centers, cost
+        found = _Found(centers, field.cost(margins, SLOPES[1]))
+        alive = margins.wins()
+        if found.cost < best.cost:
+            best = found
+        if found.cost < sound.cost and alive.all():
+            sound = found
         if number:
             now = time.perf_counter()
             yield field.describe(
@@ -58,7 +63,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
                 round=state.round + number,
                 prototypes=prototypes,
                 moved=int((winners != margins.winner).sum()),
-                cost=cost,
+                cost=found.cost,
                 seconds=now - clock,
             )
             clock = now
@@ -66,13 +71,37 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
             share = number / passes
             slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
             descent.step(field.gradient(centers, margins, slope), 1 - share, alive)
-            descent.place(*field.worst_rows(margins, prototypes.classes, descent.lost))
         winners = margins.winner
-    children = Children(np.arange(len(best)), state.prototypes.classes, best)
+    if best is not sound:
+        peopled = _peopled(field, replace(state.prototypes, centers=best.centers))
+        best = peopled if peopled is not None and peopled.cost < sound.cost else sound
+    children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
     run.converged &= refined.n_mixed == 0
     moved = int((run.rows.labels[margins.rows] != winners).sum())
-    yield replace(refined, margin_cost=least, moved=moved, seconds=time.perf_counter() - clock)
+    yield replace(refined, margin_cost=best.cost, moved=moved, seconds=time.perf_counter() - clock)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Centres, and what they cost at the final slope."""
+
+    centers: Any
+    cost: float
+
+
+def _peopled(field: Field, prototypes: Prototypes) -> _Found | None:
+    """Put prototypes that win no row on rows that are safe with their class; None if it fails."""
+    for _ in range(_TRIES):
+        margins = field.margins(prototypes)
+        idle = np.flatnonzero(~margins.wins())
+        if not len(idle):
+            return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
+        which, places = field.rows_for(margins, prototypes.classes, idle, safest=True)
+        centers = prototypes.centers.copy()
+        centers[which] = places
+        prototypes = replace(prototypes, centers=centers)
+    return None
 
 
 class _Descent:
@@ -84,7 +113,6 @@ class _Descent:
         self._good = self._place.copy()  # where each prototype last won a row
         self._drift, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
         self._steps = 0
-        self.lost = np.empty(0, dtype=np.intp)
         self._reach = STEP * np.sqrt(field.spread / centers.shape[1])
         margin = (field.high - field.low) / 2
         self._low, self._high = field.low - margin, field.high + margin
@@ -106,12 +134,7 @@ class _Descent:
         size = np.sqrt(self._size / (1 - _SMOOTH_SIZE**self._steps))
         steps = np.divide(drift, size, out=np.zeros_like(drift), where=size > 0)
         moved = np.clip(self._place - share * self._reach * steps, self._low, self._high)
-        self.lost = np.flatnonzero(~alive & (self._place == self._good).all(axis=1))
         self._place = np.where(alive[:, None], moved, self._good)
         if self._unit:
             self._place = self.centers.astype(np.float64)
         self._drift[~alive] = 0.0
-
-    def place(self, which: Indices, rows: Floats) -> None:
-        """Put prototypes that win nothing even where they once did on rows, which they then own."""
-        self._place[which] = rows
