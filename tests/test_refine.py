@@ -174,7 +174,7 @@ def test_idle_prototypes_go_to_the_safest_rows_of_their_class():
     # The safest rows are -1 and 1; then 4 is nearer to 1 than to 0, whose prototype follows.
     assert found.centers.tolist() == [[4.0], [-1.0], [1.0], [10.0]]
     assert found.cost <= cost_of(prototypes.centers, classes, X, y)
-    np.testing.assert_allclose(found.cost, cost_of(found.centers, classes, X, y))
+    np.testing.assert_allclose(found.cost, cost_of(found.centers, classes, X, y), atol=1e-12)
     nowhere = Prototypes(np.array([[0.0]] * 6 + [[10.0]]), np.repeat([0, 1], [6, 1]), np.arange(7))
     assert refine_module._peopled(field, nowhere) is None  # six prototypes for three rows
 
