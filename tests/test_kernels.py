@@ -11,11 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.assign import assign, assign_own_and_rival, pack
 from dkmeans.kernels.distances import OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums
+
+try:
+    from dkmeans.kernels import loops
+except ImportError:
+    ways = [None]
+else:
+    ways = [None, loops]  # what NumPy does, and what is compiled
 
 
 def matrices(max_rows=12, max_columns=4, elements=strategies.wild):
@@ -28,34 +35,94 @@ def matrices(max_rows=12, max_columns=4, elements=strategies.wild):
     k=st.integers(1, 12),
     dtype=strategies.dtypes,
     sparse=st.booleans(),
+    way=st.sampled_from(ways),
 )
-def test_assign_gives_the_labels_of_the_reference(X, k, dtype, sparse):
+def test_assign_gives_the_labels_of_the_reference(X, k, dtype, sparse, way):
     X = np.clip(X, -1e15, 1e15).astype(dtype)
     centers = np.concatenate([X, (X[:1] + X) / 2])[:k]
     labels = np.empty(len(X), dtype=np.intp)
-    assign(sp.csr_array(X) if sparse else X, pack(centers, sparse=sparse), labels)
+    finite = assign(
+        sp.csr_array(X) if sparse else X, pack(centers, sparse=sparse, loops=way), labels
+    )
     assert labels.tolist() == naive.nearest(X, centers, dtype)
+    assert finite or np.abs(X).max() > 1e10
+
+
+@given(
+    X=matrices(30) | matrices(30, elements=strategies.far),
+    k=st.integers(2, 40),
+    dtype=strategies.dtypes,
+    sparse=st.booleans(),
+    way=st.sampled_from(ways),
+)
+def test_own_and_rival_are_those_of_the_reference(X, k, dtype, sparse, way):
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
+    centers = np.concatenate([X, (X[:1] + X) / 2, X + X[::-1]])[:k]
+    classes = np.sort(np.arange(len(centers)) % 3)
+    y = np.arange(len(X)) * 3 // len(X) % (classes.max() + 1)
+    if len(centers) < 2:
+        return
+    y = np.sort(y)
+    runs = [
+        (slice(*np.searchsorted(y, [c, c + 1])), np.flatnonzero(classes == c)) for c in np.unique(y)
+    ]
+    packed = pack(centers, sparse=sparse, loops=way, classes=classes)
+    own, rival = np.empty((2, len(X)), dtype=np.intp)
+    assign_own_and_rival(sp.csr_array(X) if sparse else X, packed, runs, own, rival)
+    for row, c, mine, other in zip(X, y, own, rival, strict=True):
+        for found, which in (
+            (mine, np.flatnonzero(classes == c)),
+            (other, np.flatnonzero(classes != c)),
+        ):
+            assert found == which[naive.nearest(row[None], centers[which], dtype)[0]]
+
+
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d", "k"), [(7, 1, 2), (400, 8, 16), (250, 63, 17), (97, 130, 100)])
+def test_assign_at_all_shapes(n, d, k, dtype, way):
+    rng = np.random.default_rng(n)
+    X = np.round(rng.normal(size=(n, d)) * 4).astype(dtype) / dtype(4)
+    centers = X[rng.integers(0, n, k)]
+    labels = np.empty(n, dtype=np.intp)
+    for rows in (X, sp.csr_array(X)):
+        assign(rows, pack(centers, sparse=sp.issparse(rows), loops=way), labels)
+        assert labels.tolist() == naive.nearest(X, centers, dtype)
+
+
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_assign_tells_of_rows_that_are_not_numbers(value, way):
+    X = np.arange(24.0).reshape(12, 2)
+    packed = pack(X[[1, 7]], sparse=False, loops=way)
+    labels = np.empty(12, dtype=np.intp)
+    assert assign(X, packed, labels)
+    X[5, 1] = value
+    assert not assign(X, packed, labels)
+    assert labels[[0, 11]].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [1, 2, 50, 700])
-def test_assign_settles_near_ties_by_the_reference(d, dtype, offset):
+@pytest.mark.parametrize("way", ways)
+def test_assign_settles_near_ties_by_the_reference(d, dtype, offset, way):
     """Rows half-way between two centres, give or take the last bits."""
     rng = np.random.default_rng(d)
     centers = (offset + rng.normal(size=(6, d))).astype(dtype)
     pairs = rng.integers(0, 6, (40, 2))
     X = ((centers[pairs[:, 0]].astype(float) + centers[pairs[:, 1]]) / 2).astype(dtype)
     labels = np.empty(len(X), dtype=np.intp)
-    assign(X, pack(centers, sparse=False), labels)
+    assign(X, pack(centers, sparse=False, loops=way), labels)
     assert labels.tolist() == naive.nearest(X, centers, dtype)
 
 
-def test_assign_copes_with_rows_far_beyond_the_centres():
+@pytest.mark.parametrize("way", ways)
+def test_assign_copes_with_rows_far_beyond_the_centres(way):
     centers = np.array([[1e-30], [2e-30]], dtype=np.float32)
     X = np.array([[1e15], [-1e15], [0.0], [1.6e-30]], dtype=np.float32)
     labels = np.empty(4, dtype=np.intp)
-    assign(X, pack(centers, sparse=False), labels)
+    assign(X, pack(centers, sparse=False, loops=way), labels)
     assert labels.tolist() == naive.nearest(X, centers, np.float32)
 
 

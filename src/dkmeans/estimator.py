@@ -322,8 +322,11 @@ class DiscriminativeKMeans(
         index : ndarray of shape (n_samples,)
             Index into `cluster_centers_` and `cluster_ids_`.
         """
-        X = validate.check_rows(self, X)
-        return query.nearest(X, self.cluster_centers_, self._threads())
+        X = validate.check_rows(self, X, values=False)
+        labels, finite = query.nearest(X, self.cluster_centers_, self._threads())
+        if not finite:  # seen where they are read, so that large data are read only once
+            validate.check_values(self, X)
+        return labels
 
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the Euclidean distance of each row to each prototype.

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dkmeans.engine.threads import default_threads, for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.sphere import unit_rows
 
-_ROWS = 65_536  # rows that are looked at together
+_VALUES = 1 << 18  # that are looked at together: they stay in the cache
 WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light
 _NEGLIGIBLE = 1e-6  # a class with less than this share of the largest class weight counts as 0
 
@@ -136,7 +137,7 @@ def check_training(
         found = np.union1d(found, labels)
     classes, codes = found, np.searchsorted(found, y)
     weights = _check_sample_weight(sample_weight, X.shape[0])
-    largest = _check_values(X, names.get("feature_names_in_"))
+    largest = _check_values(X, names.get("feature_names_in_"), _threads(estimator))
     if not afresh:
         largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
     if estimator.metric == "cosine":
@@ -200,16 +201,28 @@ def _check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
         )
 
 
-def check_rows(estimator: Any, X: Any) -> Matrix:
-    """Check rows to predict: finite, and with the features that the estimator was fitted on."""
+def check_rows(estimator: Any, X: Any, *, values: bool = True) -> Matrix:
+    """Check rows to predict: finite, and with the features that the estimator was fitted on.
+
+    Without `values` they are only looked at if they have to be converted anyway; `check_values`
+    is for those that turn out to be odd.
+    """
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
-    centers = estimator.cluster_centers_
-    largest = _check_values(X, getattr(estimator, "feature_names_in_", None))
-    if estimator.metric == "cosine":
-        return unit_rows(X.astype(centers.dtype, copy=False))
-    _check_squares(largest + float(np.abs(centers).max()), X, largest, dtype=centers.dtype)
-    return X.astype(centers.dtype, copy=False)
+    dtype = estimator.cluster_centers_.dtype
+    if values or X.dtype != dtype or estimator.metric == "cosine":
+        check_values(estimator, X)
+    X = X.astype(dtype, copy=False)
+    return unit_rows(X) if estimator.metric == "cosine" else X
+
+
+def check_values(estimator: Any, X: Matrix) -> None:
+    """Check that rows to predict are finite, and not too large to be squared."""
+    names = getattr(estimator, "feature_names_in_", None)
+    largest = _check_values(X, names, _threads(estimator))
+    if estimator.metric != "cosine":
+        centers = estimator.cluster_centers_
+        _check_squares(largest + float(np.abs(centers).max()), X, largest, dtype=centers.dtype)
 
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
@@ -248,31 +261,47 @@ def _describe_text(X: Any) -> str:
     return "X must be numbers, but holds something that cannot be converted to a float."
 
 
-def _check_values(X: Matrix, names: npt.NDArray[Any] | None) -> float:
+def _check_values(X: Matrix, names: npt.NDArray[Any] | None, n_threads: int) -> float:
     """Refuse NaN and infinity, saying where, and return the largest magnitude."""
     values = X.data if sp.issparse(X) else X
-    largest = 0.0
-    for start in range(0, len(values), _ROWS):
-        part = values[start : start + _ROWS]
-        top = max(float(part.max()), -float(part.min()))  # NaN if any value is
-        if not np.isfinite(top):
-            at = np.argwhere(~np.isfinite(part))[0]
-            row, column = start + int(at[0]), int(at[-1])
-            if sp.issparse(X):
-                row, column = (
-                    int(np.searchsorted(X.indptr, row, side="right") - 1),
-                    int(X.indices[row]),
-                )
-            value = "NaN" if np.isnan(part[tuple(at)]) else "infinity (inf)"
-            where = column if names is None else repr(str(names[column]))
-            count = int(np.count_nonzero(~np.isfinite(values)))
-            raise ValueError(
-                f"Input X contains {value} in row {row}, column {where}; there are {count} values "
-                "that are NaN or inf, which are not accepted: drop those rows or fill the values "
-                "in first, for instance with sklearn.impute.SimpleImputer."
-            )
-        largest = max(largest, top)
-    return largest
+    step = max(1, _VALUES // values[0].size) if len(values) else 1
+    tops = np.zeros(-(-len(values) // step))
+
+    def task(part: slice) -> None:
+        block = values[part]
+        tops[part.start // step] = max(float(block.max()), -float(block.min()))  # NaN if any is
+
+    for_each(task, tiles(len(values), step), n_threads)
+    wrong = np.flatnonzero(~np.isfinite(tops))
+    if len(wrong):
+        start = int(wrong[0]) * step
+        raise ValueError(_describe_value(X, slice(start, start + step), names))
+    return float(tops.max(initial=0.0))
+
+
+def _threads(estimator: Any) -> int:
+    return estimator.n_threads or default_threads()
+
+
+def _describe_value(X: Matrix, where: slice, names: npt.NDArray[Any] | None) -> str:
+    """Say where the first value is that is not finite, in a part that has one."""
+    values = X.data if sp.issparse(X) else X
+    part = values[where]
+    at = np.argwhere(~np.isfinite(part))[0]
+    row, column = where.start + int(at[0]), int(at[-1])
+    if sp.issparse(X):
+        row, column = (
+            int(np.searchsorted(X.indptr, row, side="right") - 1),
+            int(X.indices[row]),
+        )
+    value = "NaN" if np.isnan(part[tuple(at)]) else "infinity (inf)"
+    name = column if names is None else repr(str(names[column]))
+    count = int(np.count_nonzero(~np.isfinite(values)))
+    return (
+        f"Input X contains {value} in row {row}, column {name}; there are {count} values "
+        "that are NaN or inf, which are not accepted: drop those rows or fill the values "
+        "in first, for instance with sklearn.impute.SimpleImputer."
+    )
 
 
 def _check_squares(

@@ -119,7 +119,7 @@ class Field:
         """
         rows, centers, classes = self._rows, prototypes.centers, prototypes.classes
         n = rows.X.shape[0]
-        packed = pack(centers, sparse=self._sparse)
+        packed = pack(centers, sparse=self._sparse, loops=rows.loops, classes=classes)
         distances = OwnDistances(centers, sparse=self._sparse, loops=rows.loops)
         takes_part = self._active & np.isin(rows.y, classes)
         columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}

@@ -9,19 +9,24 @@ import scipy.sparse as sp
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Indices, Matrix, dense_rows
+from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.reference import squared_distances, to_distance
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 22
+_MANY = 1 << 15
 
 
-def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> Indices:
-    """Index of the nearest centre of each row."""
-    packed = pack(centers, sparse=sp.issparse(X))
+def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
+    """Index of the nearest centre of each row, and whether the squares of all rows were finite."""
+    loops = loops_for(X)
+    packed = pack(centers, sparse=sp.issparse(X), loops=loops)
     labels = np.empty(X.shape[0], dtype=np.intp)
-    _for_tiles(lambda t: assign(X[t], packed, labels[t]), X, len(centers), n_threads)
-    return labels
+    n_scores = len(centers) if loops is None else 0
+    finite: list[bool] = []
+    _for_tiles(lambda t: finite.append(assign(X[t], packed, labels[t])), X, n_scores, n_threads)
+    return labels, all(finite)
 
 
 def distances(
@@ -60,4 +65,6 @@ def class_distances(
 def _for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
     per_row = 8 * (n_centers + 2 * X.shape[1])
     rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
+    if not n_centers:  # compiled scans have no work arrays to speak of
+        rows = _MANY
     for_each(task, tiles(X.shape[0], rows), n_threads)

@@ -103,7 +103,7 @@ class Rows:
             Number of rows that changed their prototype.
         """
         sparse = sp.issparse(self.X)
-        packed = pack(prototypes.centers, sparse=sparse)
+        packed = pack(prototypes.centers, sparse=sparse, loops=self.loops)
         own_distances = OwnDistances(prototypes.centers, sparse=sparse, loops=self.loops)
         previous = came_from[self.labels]
         labels = np.empty_like(self.labels)
@@ -136,7 +136,7 @@ class Rows:
         before = self.group_codes()
         columns = {c: np.flatnonzero(prototypes.classes == c) for c in range(self.n_classes)}
         packs = {
-            c: pack(prototypes.centers[mine], sparse=sp.issparse(self.X))
+            c: pack(prototypes.centers[mine], sparse=sp.issparse(self.X), loops=self.loops)
             for c, mine in columns.items()
             if len(mine)
         }
@@ -232,7 +232,7 @@ class Rows:
         lost = np.flatnonzero(self.labels < 0)
         if not len(lost):
             return
-        packed = pack(prototypes.centers, sparse=sp.issparse(self.X))
+        packed = pack(prototypes.centers, sparse=sp.issparse(self.X), loops=self.loops)
         labels = self.labels.copy()
 
         def task(tile: slice) -> None:

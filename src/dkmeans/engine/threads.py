@@ -8,12 +8,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-
-def default_threads() -> int:
-    """Count the cores this process may use, or fewer if OMP_NUM_THREADS says so."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return max(1, min(cores or 1, int(wanted) if wanted.isdigit() and int(wanted) else cores or 1))
+_NO_LIMIT = 1 << 30
 
 
 class _CalmBlas:
@@ -24,13 +19,14 @@ class _CalmBlas:
         self._users = 0
         self._controller: ThreadpoolController | None = None
         self._limiter: Any = None
+        self._allowed = 0
 
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._controller = self._controller or ThreadpoolController()
-                self._limiter = self._controller.limit(limits=1, user_api="blas")
+                self._allowed = self._now()
+                self._limiter = self._known().limit(limits=1, user_api="blas")
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -38,8 +34,33 @@ class _CalmBlas:
             if self._users == 0:
                 self._limiter.restore_original_limits()
 
+    def allowed(self) -> int:
+        """Tell how many threads BLAS may use when it is not held to one."""
+        with self._lock:
+            return self._allowed if self._users else self._now()
+
+    def _now(self) -> int:
+        pools = [pool["num_threads"] for pool in self._known().info() if pool["user_api"] == "blas"]
+        return min(pools, default=_NO_LIMIT)
+
+    def _known(self) -> ThreadpoolController:
+        self._controller = self._controller or ThreadpoolController()
+        return self._controller
+
 
 _calm_blas = _CalmBlas()
+
+
+def default_threads() -> int:
+    """Count the cores this process may use, or fewer if someone has set a limit.
+
+    Limits are what OMP_NUM_THREADS says, and how many threads BLAS may use: that is where
+    OPENBLAS_NUM_THREADS, threadpoolctl and the workers of joblib leave theirs.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    limit = int(wanted) if wanted.isdigit() and int(wanted) else _NO_LIMIT
+    return max(1, min(cores or 1, limit, _calm_blas.allowed()))
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:

@@ -15,10 +15,15 @@ the last for |b|^2 in float64; with |a||b| <= (|a|^2 + |b|^2) / 2 this is at mos
 to the type of X at its end) lets two distances compare the wrong way round only if they differ by
 less than a further (3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each, and a few units of the smallest
 subnormal number. `_relative_error` adds these up with a margin.
+
+For large data the compiled `loops.scan` takes the place of the product. It keeps the two smallest
+scores of a row only: if they lie further apart than the bound, the label is certain; the few other
+rows go the way described above.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +33,27 @@ from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.reference import squared_distances, to_distance
 
 _PAIR_BYTES = 1 << 22  # float64 bytes of candidate pairs that are settled at a time
+_CHUNK = 1 << 20  # scores that rows in doubt need at a time
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Centres in blocks as wide as the registers, for `loops.scan`."""
+
+    loops: ModuleType
+    values: npt.NDArray[np.floating]  # shape (n_blocks, d, width), with the sign turned
+    offsets: npt.NDArray[np.floating]  # shape (n_blocks, width), infinite where nothing is
+    columns: Indices  # shape (n_blocks * width,): which centre is where, or -1
+    owner: Indices  # shape (n_blocks,): the class of the block's centres
+
+    @property
+    def everywhere(self) -> Indices:
+        """All blocks."""
+        return np.arange(len(self.values))
+
+    def block_of(self, center: int) -> int:
+        """Tell in which block a centre is."""
+        return int(np.flatnonzero(self.columns == center)[0]) // self.values.shape[2]
 
 
 @dataclass(frozen=True)
@@ -42,6 +68,16 @@ class PackedCenters:
     slack: Floats  # twice the bound's share
     reach: float  # largest |b|
     relative_error: float
+    panels: Panels | None = None
+    loops: ModuleType | None = None
+
+    @property
+    def errors(self) -> tuple[float, float, float]:
+        """What rounding may do to a score: a constant, by the row's squared length, its length."""
+        limits = np.finfo(self.centers.dtype)
+        grain = self.scale * float(limits.smallest_subnormal)  # of the reference, scaled
+        floor = self.centers.shape[1] * float(limits.tiny) + 4 * grain * (self.reach + grain)
+        return floor, 2 * self.relative_error, 4 * grain
 
     def take(self, which: Indices) -> Self:
         """Select centres, for scores that are there already."""
@@ -49,8 +85,25 @@ class PackedCenters:
         return replace(self, centers=centers, slack=slack)
 
 
-def pack(centers: npt.NDArray[np.floating], *, sparse: bool) -> PackedCenters:
-    """Prepare centres for `assign`; `sparse` tells of what kind the rows will be."""
+def pack(
+    centers: npt.NDArray[np.floating],
+    *,
+    sparse: bool,
+    loops: ModuleType | None = None,
+    classes: Indices | None = None,
+) -> PackedCenters:
+    """Prepare centres for `assign`.
+
+    Parameters
+    ----------
+    centers : array of shape (k, d)
+    sparse : bool
+        Of what kind the rows will be.
+    loops : module, optional
+        `kernels.loops`, where it is to be used.
+    classes : array of shape (k,), optional
+        Ascending classes of the centres, which `assign_own_and_rival` needs.
+    """
     dtype = centers.dtype
     shift = None if sparse else centers.mean(axis=0, dtype=np.float64).astype(dtype)
     b = centers if shift is None else centers - shift
@@ -60,15 +113,47 @@ def pack(centers: npt.NDArray[np.floating], *, sparse: bool) -> PackedCenters:
     b = b * dtype.type(scale)
     squares = np.einsum("ij,ij->i", b, b, dtype=np.float64)
     kappa = _relative_error(centers.shape[1], dtype)
+    offsets = ((0.5 - kappa) * squares).astype(dtype)
     return PackedCenters(
         centers=centers,
         shift=shift,
         scale=scale,
         directions=np.ascontiguousarray(b.T),
-        offsets=((0.5 - kappa) * squares).astype(dtype),
+        offsets=offsets,
         slack=2 * kappa * squares,
         reach=float(np.sqrt(squares.max())),
         relative_error=kappa,
+        panels=None if loops is None or sparse else _panels(loops, b, offsets, classes),
+        loops=loops,
+    )
+
+
+def _panels(
+    loops: ModuleType,
+    b: npt.NDArray[np.floating],
+    offsets: npt.NDArray[np.floating],
+    classes: Indices | None,
+) -> Panels:
+    """Lay centres out in blocks, none of which holds two classes."""
+    k, d = b.shape
+    width = loops.width(b.dtype.itemsize)
+    runs = np.zeros(k, dtype=np.intp) if classes is None else classes
+    starts = np.flatnonzero(np.diff(runs, prepend=-1))
+    sizes = np.diff(np.append(starts, k))
+    n_blocks = -(-sizes // width)
+    first = np.repeat((np.cumsum(n_blocks) - n_blocks) * width - starts, sizes)
+    at = first + np.arange(k)  # place of each centre
+    places = int(n_blocks.sum()) * width
+    values, spread = np.zeros((places, d), dtype=b.dtype), np.full(places, np.inf, dtype=b.dtype)
+    columns = np.full(places, -1)
+    values[at], spread[at], columns[at] = -b, offsets, np.arange(k)
+    blocks = values.reshape(-1, width, d).transpose(0, 2, 1)
+    return Panels(
+        loops,
+        np.ascontiguousarray(blocks),
+        spread.reshape(-1, width),
+        columns,
+        np.repeat(runs[starts], n_blocks),
     )
 
 
@@ -79,7 +164,7 @@ def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
     return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
-def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
+def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> bool:
     """Write the index of the nearest centre of each row.
 
     Parameters
@@ -90,13 +175,23 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> None:
         IN.
     labels : array of shape (n,)
         OUT.
+
+    Returns
+    -------
+    finite : bool
+        Whether the squares of all rows were; if not, there may be NaN or infinity among them.
     """
-    if len(packed.centers) == 1:
-        labels[:] = 0
-        return
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scores, squares = _scores(X, packed)
-        labels[:] = _lowest(X, packed, scores, squares)
+        if packed.loops is None:
+            scores, squares = _scores(X, packed)
+            labels[:] = _lowest(X, packed, scores, squares)
+            return bool(np.isfinite(squares).all())
+        finite = True
+        for rows in _chunks(_scanned(X, packed, labels), packed):
+            scores, squares = _scores(X[rows], packed)
+            labels[rows] = _lowest(X[rows], packed, scores, squares)
+            finite &= bool(np.isfinite(squares).all())
+    return finite
 
 
 def assign_own_and_rival(
@@ -115,16 +210,69 @@ def assign_own_and_rival(
     packed : PackedCenters
         IN.
     runs : list of (slice, array)
-        IN. Runs of rows, and which centres count as theirs: at least one, and not all.
+        IN. Runs of rows, and which centres count as theirs: at least one, and not all. They are
+        those of one class, if the centres were packed by class.
     own, rival : arrays of shape (n,)
         OUT.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scores, squares = _scores(X, packed)
+        if packed.panels is None:
+            scores, squares = _scores(X, packed)
+            for run, mine in runs:
+                part = X[run], packed, scores[run], squares[run]
+                own[run], rival[run] = _lowest_own_and_rival(*part, mine)
+            return
+        owner = packed.panels.owner
         for run, mine in runs:
-            part = X[run], packed, scores[run], squares[run]
-            own[run] = mine[_lowest(part[0], packed.take(mine), part[2][:, mine], part[3])]
-            rival[run] = _lowest(*part, barred=mine)
+            block_of_mine = owner == owner[packed.panels.block_of(mine[0])]
+            doubts = [
+                _scanned(X[run], packed, labels[run], np.flatnonzero(blocks))
+                for labels, blocks in ((own, block_of_mine), (rival, ~block_of_mine))
+            ]
+            for rows in _chunks(np.union1d(*doubts), packed):
+                part = X[run][rows]
+                found = _lowest_own_and_rival(part, packed, *_scores(part, packed), mine)
+                own[run][rows], rival[run][rows] = found
+
+
+def _lowest_own_and_rival(
+    X: Matrix,
+    packed: PackedCenters,
+    scores: npt.NDArray[np.floating],
+    squares: Floats,
+    mine: Indices,
+) -> tuple[Indices, Indices]:
+    own = mine[_lowest(X, packed.take(mine), scores[:, mine], squares)]
+    return own, _lowest(X, packed, scores, squares, barred=mine)
+
+
+def _scanned(
+    X: Matrix, packed: PackedCenters, labels: Indices, blocks: Indices | None = None
+) -> Indices:
+    """Write the labels that a compiled scan finds, and return the rows in which it may be wrong."""
+    n, dtype = X.shape[0], packed.centers.dtype
+    certain = np.empty(n, dtype=bool)
+    scale = dtype.type(packed.scale)
+    loops: Any = packed.loops
+    panels = packed.panels
+    results = packed.slack, np.array(packed.errors)
+    if panels is None:
+        matrix = X.data, X.indices, X.indptr, scale, packed.directions, packed.offsets
+        loops.scan_sparse(*matrix, *results, labels, certain)
+    else:
+        blocks = panels.everywhere if blocks is None else blocks
+        centers = panels.values, panels.offsets, panels.columns
+        work = np.empty(0, dtype=f"i{dtype.itemsize}")
+        rows = np.arange(n)
+        place = packed.shift, scale
+        loops.scan(X, rows, *place, *centers, blocks, *results, work, labels, certain)
+    return np.flatnonzero(~certain)
+
+
+def _chunks(rows: Indices, packed: PackedCenters) -> list[Indices]:
+    """Cut a list of rows so that the scores of each part take little memory."""
+    step = max(1, _CHUNK // len(packed.centers))
+    return [rows[i : i + step] for i in range(0, len(rows), step)]
 
 
 def _lowest(
@@ -142,12 +290,8 @@ def _lowest(
         scores[:, barred] = np.inf
     labels = scores.argmin(axis=1)
     best = scores[np.arange(len(labels)), labels]
-    kappa = packed.relative_error
-    limits = np.finfo(packed.centers.dtype)
-    grain = packed.scale * float(limits.smallest_subnormal)  # of the reference, scaled
-    floor = X.shape[1] * float(limits.tiny) + 4 * grain * (packed.reach + grain)
-    limit = best + packed.slack[labels] + 2 * kappa * squares + floor
-    limit += 4 * grain * np.sqrt(squares)
+    fixed, by_square, by_length = packed.errors
+    limit = best + packed.slack[labels] + fixed + by_square * squares + by_length * np.sqrt(squares)
     # Written so that NaN, from rows very far away, counts as near: the reference decides.
     near = ~(scores > limit[:, None])
     if barred is not None:
@@ -193,6 +337,7 @@ def _settle(
         part = slice(start, start + step)
         pairs = squared_distances(dense_rows(X, rows[which[part]]), centers[columns[part]])
         distances[part] = to_distance(pairs, centers.dtype)
+    distances[np.isnan(distances)] = np.inf  # a row that is not a number gets some label
     # Pairs are sorted by row, then by column, so the first smallest has the lowest index.
     starts = np.searchsorted(which, np.arange(len(rows)))
     smallest = np.flatnonzero(distances == np.minimum.reduceat(distances, starts)[which])

@@ -1,7 +1,9 @@
 """The inner loops, compiled by numba: what NumPy does in several passes over its work arrays.
 
-Each gives the same bits as the NumPy code that it stands in for: the same operations in the same
-order, without fused or reordered ones. `kernels.compiled` decides when they are used.
+Those that find results give the same bits as the NumPy code that they stand in for: the same
+operations in the same order, without fused or reordered ones. Those that only *scan*, to tell for
+which rows the nearest centre is beyond doubt, may compute as they like within the error bound of
+`kernels.assign`. `kernels.compiled` decides when they are used.
 """
 
 from collections.abc import Callable
@@ -12,17 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.register_tile import ROWS, VECTORS, lanes, update_two_least
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _ANCHOR = 1.5 * 2.0**52  # adding it times a unit, and taking it away, rounds to that unit
 
 
-def _compiled(function: _Function) -> _Function:
+_ROOM = 1.06  # more than rounding can take from a sum of squares, where the bound holds at all
+_TILE_BYTES = 3 << 15  # of rows that are scanned together: they stay in the second cache
+
+
+def width(itemsize: int) -> int:
+    """Tell how many centres make up a block of `scan`, for numbers of so many bytes."""
+    return VECTORS * lanes(itemsize)
+
+
+def _compiled(function: _Function, **options: Any) -> _Function:
     """Compile lazily, without the GIL, and keep the result on disk if there is a place for it."""
     try:
-        jitted = numba.njit(nogil=True, cache=True)(function)
+        jitted = numba.njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # nowhere to write
-        jitted = numba.njit(nogil=True)(function)
+        jitted = numba.njit(nogil=True, **options)(function)
     return jitted
 
 
@@ -84,3 +96,172 @@ def rounded_sums(
                 term = (np.float64(X[row, j]) - shift[j]) * coefficient
                 out[g, j] += (term + anchors[j]) - anchors[j]
         start = ends[g]
+
+
+def _prepare(
+    X: npt.NDArray[np.floating],
+    rows: Indices,
+    shift: npt.NDArray[np.floating],
+    scale: Any,
+    out: npt.NDArray[np.floating],
+    squares: npt.NDArray[np.floating],
+) -> None:
+    """Shift and scale some rows, and sum their squares, which serve a bound only."""
+    for i in range(len(rows)):
+        row, place = X[rows[i]], out[i]  # views, whose loops the compiler can vectorise
+        total = scale - scale
+        for j in range(len(row)):
+            value = (row[j] - shift[j]) * scale
+            place[j] = value
+            total += value * value
+        squares[i] = total * _ROOM
+
+
+@_compiled
+def _is_certain(best: float, following: float, slack: float, errors: Floats, square: float) -> bool:
+    """Tell whether the next score is too large to be the least; never if a number is not finite."""
+    limit = best + slack + errors[0] + errors[1] * square + errors[2] * np.sqrt(square)
+    return best < np.inf and following > limit
+
+
+# The order in which squares are added up does not matter to a bound.
+_prepare = _compiled(_prepare, fastmath={"reassoc"})
+
+
+@_compiled
+def scan(
+    X: npt.NDArray[np.floating],
+    rows: Indices,
+    shift: npt.NDArray[np.floating],
+    scale: Any,
+    panels: npt.NDArray[np.floating],
+    offsets: npt.NDArray[np.floating],
+    columns: Indices,
+    blocks: Indices,
+    slack: Floats,
+    errors: Floats,
+    work: npt.NDArray[np.signedinteger],
+    labels: Indices,
+    certain: npt.NDArray[np.bool_],
+) -> None:
+    """Find the centre with the least score of some rows, and whether it is the nearest for sure.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        IN.
+    rows : array of shape (m,)
+        IN. Which of them.
+    shift, scale : array of shape (d,), float
+        IN. A row less the shift, times the scale, is what is multiplied with the centres.
+    panels : array of shape (n_blocks, d, width)
+        IN. Centres with the sign turned, in blocks that the registers hold.
+    offsets : array of shape (n_blocks, width)
+        IN. What is added to the products, infinite where a block is not full.
+    columns : array of shape (n_blocks * width,)
+        IN. Which centre is where.
+    blocks : array
+        IN. Which blocks count.
+    slack, errors : arrays of shape (k,) and (3,)
+        IN. By how much another centre's score must be larger: the slack of the best, plus three
+        errors, the second times the squared length of the row, the third times its length.
+    work : array
+        Of whole numbers of the size of the others; only its type matters.
+    labels, certain : arrays of shape (m,)
+        OUT.
+    """
+    d, n_columns = X.shape[1], panels.shape[2]
+    n_lanes = n_columns // VECTORS
+    size = panels.itemsize
+    n_tile = min(192, max(ROWS, _TILE_BYTES // (d * size) // ROWS * ROWS))
+    a = np.zeros((n_tile, d), dtype=X.dtype)
+    low = np.empty((n_tile, n_lanes), dtype=X.dtype)
+    second = np.empty((n_tile, n_lanes), dtype=X.dtype)
+    where = np.empty((n_tile, n_lanes), dtype=work.dtype)
+    squares = np.empty(n_tile, dtype=X.dtype)
+    for start in range(0, len(rows), n_tile):
+        part = rows[start : start + n_tile]
+        m = len(part)
+        _prepare(X, part, shift, scale, a, squares)
+        low[:] = np.inf
+        second[:] = np.inf
+        where[:] = 0
+        for block in blocks:
+            panel = panels.ctypes.data + block * d * n_columns * size
+            offset = offsets.ctypes.data + block * n_columns * size
+            for row in range(0, m, ROWS):
+                state = row * n_lanes * size
+                update_two_least(
+                    scale,
+                    a.ctypes.data + row * d * size,
+                    d,
+                    panel,
+                    offset,
+                    block * VECTORS,
+                    low.ctypes.data + state,
+                    second.ctypes.data + state,
+                    where.ctypes.data + state,
+                )
+        for row in range(m):
+            best, best_lane, following = low[row, 0], 0, second[row, 0]
+            for lane in range(1, n_lanes):
+                value = low[row, lane]
+                if value < best:
+                    following = min(following, best)
+                    best, best_lane = value, lane
+                else:
+                    following = min(following, value)
+                following = min(following, second[row, lane])
+            label = columns[where[row, best_lane] * n_lanes + best_lane]
+            labels[start + row] = label
+            certain[start + row] = _is_certain(best, following, slack[label], errors, squares[row])
+
+
+@_compiled
+def scan_sparse(
+    data: npt.NDArray[np.floating],
+    indices: npt.NDArray[np.signedinteger],
+    indptr: npt.NDArray[np.signedinteger],
+    scale: Any,
+    directions: npt.NDArray[np.floating],
+    offsets: npt.NDArray[np.floating],
+    slack: Floats,
+    errors: Floats,
+    labels: Indices,
+    certain: npt.NDArray[np.bool_],
+) -> None:
+    """Do the same for the rows of a CSR matrix, which are not shifted.
+
+    Parameters
+    ----------
+    data, indices, indptr : arrays
+        IN. The matrix.
+    scale : float
+        IN. What rows are multiplied by.
+    directions : array of shape (d, k)
+        IN. Centres, feature by feature.
+    offsets : array of shape (k,)
+        IN. What the products are taken from.
+    slack, errors, labels, certain : arrays
+        See `scan`.
+    """
+    k = len(offsets)
+    scores = np.empty(k, dtype=data.dtype)
+    for row in range(len(indptr) - 1):
+        scores[:] = offsets
+        square = 0.0
+        for at in range(indptr[row], indptr[row + 1]):
+            value = data[at] * scale
+            square += np.float64(value) * np.float64(value)
+            center = directions[indices[at]]
+            for j in range(k):
+                scores[j] -= value * center[j]
+        best, following, label = np.inf, np.inf, 0
+        for j in range(k):
+            if scores[j] < following:
+                if scores[j] < best:
+                    best, following, label = scores[j], best, j
+                else:
+                    following = scores[j]
+        labels[row] = label
+        certain[row] = _is_certain(best, following, slack[label], errors, square)

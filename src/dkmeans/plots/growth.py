@@ -127,7 +127,7 @@ class GrowthDisplay:
         prototypes = panel.prototypes
         xs, ys = (np.linspace(box[0, j], box[1, j], _GRID) for j in (0, 1))
         plane = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2).astype(self.X.dtype)
-        owner = nearest(plane, prototypes.centers, 1).reshape(_GRID, _GRID)
+        owner = nearest(plane, prototypes.centers, 1)[0].reshape(_GRID, _GRID)
         n_classes = len(self.classes)
         axes.pcolormesh(
             xs,

@@ -1,0 +1,181 @@
+"""The innermost loop of the full scan, as LLVM would not find it by itself.
+
+For six rows and two vectors of centres, all scores of a matrix product are kept in registers while
+the features go by; only then do they meet the two smallest scores that each lane has seen so far.
+So scores are never written to memory, and nearly all that the processor does is multiply and add.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba.extending import intrinsic
+
+ROWS = 6  # times VECTORS is how many sums are kept: 12 of the 16 registers that most machines have
+VECTORS = 2
+UNROLLED = 8  # features at a time, so that the loop is short and its end is foreseen
+_BYTES = 64 if llvm.get_host_cpu_features().get("avx512f") else 32  # of a vector
+
+_types: Any = numba.types
+_INDEX = ir.IntType(64)
+
+
+def lanes(itemsize: int) -> int:
+    """Tell how many numbers of so many bytes a vector holds."""
+    return _BYTES // itemsize
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def update_two_least(
+    typing: Any,
+    kind: Any,
+    rows: Any,
+    d: Any,
+    panel: Any,
+    offsets: Any,
+    number: Any,
+    least: Any,
+    next_least: Any,
+    where: Any,
+) -> tuple[Any, Callable[..., Any]]:
+    """Score `ROWS` rows against `VECTORS` vectors of centres, and keep the two least per lane.
+
+    All but the first three arguments are addresses.
+
+    Parameters
+    ----------
+    kind : float
+        IN. Its type is that of all numbers.
+    rows : address of (ROWS, d) numbers
+        IN.
+    d : int
+        Number of features, at least 1.
+    panel : address of (d, VECTORS * lanes) numbers
+        IN. Centres, with the sign turned, feature by feature.
+    offsets : address of VECTORS * lanes numbers
+        IN. What is added to the products.
+    number : int
+        IN. Number of the first vector of centres.
+    least, next_least : addresses of (ROWS, lanes) numbers
+        INOUT. The least score in each lane, and the next.
+    where : address of (ROWS, lanes) whole numbers of the same size
+        INOUT. Number of the vector that the least score is from.
+    """
+    whole, address = _types.intp, _types.uintp
+    signature = _types.void(kind, address, whole, address, address, whole, *3 * [address])
+    double = kind == _types.float64
+    return signature, _DoubleTile() if double else _SingleTile()
+
+
+class _Tile:
+    """Writes the code for one type of number."""
+
+    number: Any
+    bits: int
+
+    def __call__(self, context: Any, builder: Any, _: Any, args: Any) -> Any:
+        """Write the code where it is called for."""
+        self.builder = builder
+        self.integer = ir.IntType(self.bits)
+        self.n_lanes = lanes(self.bits // 8)
+        self.vector = ir.VectorType(self.number, self.n_lanes)
+        _, rows, d, panel, offsets, number, least, next_least, where = args
+        sums = self.products(rows, d, panel, offsets)
+        self.compare(sums, number, least, next_least, where)
+        return context.get_dummy_value()
+
+    def products(self, rows: Any, d: Any, panel: Any, offsets: Any) -> list[list[Any]]:
+        """Add up products over the features; one vector per row and vector of centres."""
+        b = self.builder
+        scalars = b.inttoptr(rows, self.number.as_pointer())
+        row_at = [b.gep(scalars, [b.mul(d, _INDEX(r))]) for r in range(ROWS)]
+        starts = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
+        even = b.and_(d, _INDEX(-UNROLLED))
+        sums = [list(starts) for _ in range(ROWS)]
+        sums = self.add_products(row_at, panel, _INDEX(0), even, UNROLLED, sums)
+        return self.add_products(row_at, panel, even, d, 1, sums)
+
+    def add_products(
+        self, row_at: list[Any], panel: Any, start: Any, stop: Any, step: int, sums: list[list[Any]]
+    ) -> list[list[Any]]:
+        """Go on from sums over a range of features, some of them at a time."""
+        b = self.builder
+        before = b.block
+        head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        feature = b.phi(_INDEX)
+        feature.add_incoming(start, before)
+        here = [[b.phi(self.vector) for _ in range(VECTORS)] for _ in range(ROWS)]
+        b.cbranch(b.icmp_signed("<", feature, stop), body, after)
+        b.position_at_end(body)
+        results = [list(row) for row in here]
+        for i in range(step):
+            now = b.add(feature, _INDEX(i))
+            at = b.mul(now, _INDEX(VECTORS))
+            centers = [self.load(panel, self.vector, b.add(at, _INDEX(v))) for v in range(VECTORS)]
+            for r in range(ROWS):
+                value = self.splat(b.load(b.gep(row_at[r], [now])), self.vector)
+                for v in range(VECTORS):
+                    # "contract" lets the two become one fused operation.
+                    term = b.fmul(value, centers[v], flags=("contract",))
+                    results[r][v] = b.fadd(term, results[r][v], flags=("contract",))
+        for r in range(ROWS):
+            for v in range(VECTORS):
+                here[r][v].add_incoming(sums[r][v], before)
+                here[r][v].add_incoming(results[r][v], body)
+        feature.add_incoming(b.add(feature, _INDEX(step)), body)
+        b.branch(head)
+        b.position_at_end(after)
+        return here
+
+    def compare(
+        self, sums: list[list[Any]], number: Any, least: Any, next_least: Any, where: Any
+    ) -> None:
+        """Keep the two least, lane by lane. NaN is never less, so it changes nothing."""
+        b = self.builder
+        wholes = ir.VectorType(self.integer, self.n_lanes)
+        first = number if self.bits == _INDEX.width else b.trunc(number, self.integer)
+        numbers = [self.splat(b.add(first, self.integer(v)), wholes) for v in range(VECTORS)]
+        for r in range(ROWS):
+            low = self.load(least, self.vector, _INDEX(r))
+            second = self.load(next_least, self.vector, _INDEX(r))
+            source = self.load(where, wholes, _INDEX(r))
+            for v in range(VECTORS):
+                is_less = b.fcmp_ordered("<", sums[r][v], low)
+                greater = b.select(is_less, low, sums[r][v])
+                second = b.select(b.fcmp_ordered("<", greater, second), greater, second)
+                low = b.select(is_less, sums[r][v], low)
+                source = b.select(is_less, numbers[v], source)
+            for values, address in ((low, least), (second, next_least), (source, where)):
+                self.store(values, address, _INDEX(r))
+
+    def load(self, address: Any, kind: Any, index: Any) -> Any:
+        """Read a vector, aligned as its numbers are."""
+        pointer = self.builder.inttoptr(address, kind.as_pointer())
+        value = self.builder.load(self.builder.gep(pointer, [index]))
+        value.align = self.bits // 8
+        return value
+
+    def store(self, value: Any, address: Any, index: Any) -> None:
+        """Write a vector, aligned as its numbers are."""
+        pointer = self.builder.inttoptr(address, value.type.as_pointer())
+        written = self.builder.store(value, self.builder.gep(pointer, [index]))
+        written.align = self.bits // 8
+
+    def splat(self, value: Any, kind: Any) -> Any:
+        """Copy one number to all lanes."""
+        nothing = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(nothing, value, ir.IntType(32)(0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.n_lanes), None)
+        return self.builder.shuffle_vector(one, nothing, zeros)
+
+
+class _SingleTile(_Tile):
+    number, bits = ir.FloatType(), 32
+
+
+class _DoubleTile(_Tile):
+    number, bits = ir.DoubleType(), 64
