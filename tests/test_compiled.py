@@ -8,7 +8,7 @@ import pytest
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.kernels import compiled
-from dkmeans.kernels.distances import OwnDistances
+from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units
 from dkmeans.kernels.tally import group_sums, rounded_sums
 
@@ -33,14 +33,20 @@ def test_distances(block):
     OwnDistances(centers, sparse=False)(X, labels, plain)
     OwnDistances(centers, sparse=False, loops=loops)(X, labels, fast)
     np.testing.assert_array_equal(plain, fast)
+    some = np.arange(len(X))[::-3]
+    OwnDistances(centers, sparse=False, loops=loops)(X, labels[some], fast[: len(some)], some)
+    np.testing.assert_array_equal(plain[some], fast[: len(some)])
 
 
 @pytest.mark.parametrize("n_slices", [1, 2, 4])
 def test_group_sums(block, n_slices):
     X, _, order, starts = block
     units = grid_units(np.abs(X).max(axis=0).astype(np.float64), len(X), n_slices)
-    plain = group_sums(X, None, order, starts, units)
-    np.testing.assert_array_equal(plain, group_sums(X, None, order, starts, units, loops))
+    units = np.ldexp(units, 4)
+    weights = np.random.default_rng(3).uniform(0, 3, len(X))
+    for w in (None, weights):
+        plain = group_sums(X, w, order, starts, units)
+        np.testing.assert_array_equal(plain, group_sums(X, w, order, starts, units, loops))
 
 
 def test_rounded_sums(block):
@@ -48,8 +54,18 @@ def test_rounded_sums(block):
     rng = np.random.default_rng(1)
     coefficients, shift = rng.normal(size=len(X)), X.mean(axis=0, dtype=np.float64)
     units = grid_units(np.abs(X).max(axis=0) * 8.0, len(X), 1)[0]
-    arguments = X, shift, coefficients, None, order, starts, units
-    np.testing.assert_array_equal(rounded_sums(*arguments), rounded_sums(*arguments, loops))
+    for weights in (None, rng.integers(0, 4, len(X)).astype(float)):
+        arguments = X, shift, coefficients, weights, order, starts, units
+        np.testing.assert_array_equal(rounded_sums(*arguments), rounded_sums(*arguments, loops))
+
+
+def test_sides(block):
+    X, labels, *_ = block
+    rng = np.random.default_rng(4)
+    middles, directions = X[:9].astype(np.float64), rng.normal(size=(9, X.shape[1]))
+    rows = rng.permutation(len(X))[:120]
+    arguments = X, rows, middles, directions, labels[:120]
+    np.testing.assert_array_equal(on_far_side(*arguments), on_far_side(*arguments, loops))
 
 
 @pytest.mark.parametrize("parameters", [{}, {"growth": "best", "refine": "margin"}])

@@ -130,13 +130,12 @@ class Field:
             part = part[takes_part[part]]
             if not len(part):
                 return
-            X = rows.X[part]
             runs = [(run, columns[c]) for c, run in rows.runs_of_classes(part)]
             found = np.empty((2, len(part)), dtype=np.intp)
             squares = np.empty((2, len(part)))
-            assign_own_and_rival(X, packed, runs, *found)
+            assign_own_and_rival(rows.X, packed, runs, found[0], found[1], part)
             for side in (0, 1):
-                distances(X, found[side], squares[side])
+                distances(rows.X, found[side], squares[side], part)
             own[part], rival[part] = found
             near[part], far[part] = squares
 

@@ -164,7 +164,7 @@ def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
     return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
-def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> bool:
+def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | None = None) -> bool:
     """Write the index of the nearest centre of each row.
 
     Parameters
@@ -175,6 +175,8 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> bool:
         IN.
     labels : array of shape (n,)
         OUT.
+    rows : array of shape (n,), optional
+        IN. Which rows of `X` make up the tile; all if not given.
 
     Returns
     -------
@@ -183,13 +185,15 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices) -> bool:
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if packed.loops is None:
+            X = X if rows is None else X[rows]
             scores, squares = _scores(X, packed)
             labels[:] = _lowest(X, packed, scores, squares)
             return bool(np.isfinite(squares).all())
         finite = True
-        for rows in _chunks(_scanned(X, packed, labels), packed):
-            scores, squares = _scores(X[rows], packed)
-            labels[rows] = _lowest(X[rows], packed, scores, squares)
+        for part in _chunks(_scanned(X, packed, labels, rows), packed):
+            taken = X[part if rows is None else rows[part]]
+            scores, squares = _scores(taken, packed)
+            labels[part] = _lowest(taken, packed, scores, squares)
             finite &= bool(np.isfinite(squares).all())
     return finite
 
@@ -200,6 +204,7 @@ def assign_own_and_rival(
     runs: list[tuple[slice, Indices]],
     own: Indices,
     rival: Indices,
+    rows: Indices | None = None,
 ) -> None:
     """Write the nearest among some centres of each row, and the nearest among the others.
 
@@ -214,25 +219,29 @@ def assign_own_and_rival(
         those of one class, if the centres were packed by class.
     own, rival : arrays of shape (n,)
         OUT.
+    rows : array of shape (n,), optional
+        IN. Which rows of `X` make up the tile; all if not given.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if packed.panels is None:
+            X = X if rows is None else X[rows]
             scores, squares = _scores(X, packed)
             for run, mine in runs:
                 part = X[run], packed, scores[run], squares[run]
                 own[run], rival[run] = _lowest_own_and_rival(*part, mine)
             return
+        rows = np.arange(len(own)) if rows is None else rows
         owner = packed.panels.owner
         for run, mine in runs:
-            block_of_mine = owner == owner[packed.panels.block_of(mine[0])]
+            of_mine = owner == owner[packed.panels.block_of(mine[0])]
             doubts = [
-                _scanned(X[run], packed, labels[run], np.flatnonzero(blocks))
-                for labels, blocks in ((own, block_of_mine), (rival, ~block_of_mine))
+                _scanned(X, packed, labels[run], rows[run], np.flatnonzero(blocks))
+                for labels, blocks in ((own, of_mine), (rival, ~of_mine))
             ]
-            for rows in _chunks(np.union1d(*doubts), packed):
-                part = X[run][rows]
-                found = _lowest_own_and_rival(part, packed, *_scores(part, packed), mine)
-                own[run][rows], rival[run][rows] = found
+            for which in _chunks(np.union1d(*doubts), packed):
+                taken = X[rows[run][which]]
+                found = _lowest_own_and_rival(taken, packed, *_scores(taken, packed), mine)
+                own[run][which], rival[run][which] = found
 
 
 def _lowest_own_and_rival(
@@ -247,23 +256,28 @@ def _lowest_own_and_rival(
 
 
 def _scanned(
-    X: Matrix, packed: PackedCenters, labels: Indices, blocks: Indices | None = None
+    X: Matrix,
+    packed: PackedCenters,
+    labels: Indices,
+    rows: Indices | None = None,
+    blocks: Indices | None = None,
 ) -> Indices:
-    """Write the labels that a compiled scan finds, and return the rows in which it may be wrong."""
-    n, dtype = X.shape[0], packed.centers.dtype
-    certain = np.empty(n, dtype=bool)
+    """Write the labels that a compiled scan finds, and return where it may be wrong."""
+    dtype = packed.centers.dtype
+    certain = np.empty(len(labels), dtype=bool)
     scale = dtype.type(packed.scale)
     loops: Any = packed.loops
     panels = packed.panels
     results = packed.slack, np.array(packed.errors)
     if panels is None:
+        X = X if rows is None else X[rows]
         matrix = X.data, X.indices, X.indptr, scale, packed.directions, packed.offsets
         loops.scan_sparse(*matrix, *results, labels, certain)
     else:
         blocks = panels.everywhere if blocks is None else blocks
         centers = panels.values, panels.offsets, panels.columns
         work = np.empty(0, dtype=f"i{dtype.itemsize}")
-        rows = np.arange(n)
+        rows = np.arange(len(labels)) if rows is None else rows
         place = packed.shift, scale
         loops.scan(X, rows, *place, *centers, blocks, *results, work, labels, certain)
     return np.flatnonzero(~certain)

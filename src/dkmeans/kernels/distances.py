@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.exact import cut, grid_units, slice_count, total
-from dkmeans.kernels.reference import squared_distances, to_distance
+from dkmeans.kernels.reference import inner_products, squared_distances, to_distance
 
 
 class OwnDistances:
@@ -42,7 +42,9 @@ class OwnDistances:
             self._slices = cut(squares, units)
             self._totals = self._slices.sum(axis=2)
 
-    def __call__(self, X: Matrix, labels: Indices, out: Floats) -> None:
+    def __call__(
+        self, X: Matrix, labels: Indices, out: Floats, rows: Indices | None = None
+    ) -> None:
         """Write the squared distances of one tile.
 
         Parameters
@@ -53,12 +55,16 @@ class OwnDistances:
             IN.
         out : array of shape (n,)
             OUT.
+        rows : array of shape (n,), optional
+            IN. Which rows of `X` make up the tile; all if not given.
         """
+        if self._loops is not None and not sp.issparse(X):
+            rows = np.arange(len(X)) if rows is None else rows
+            self._loops.squared_distances(X, rows, self._centers, labels, out)
+            return
+        X = X if rows is None else X[rows]
         if not sp.issparse(X):
-            if self._loops is not None:
-                self._loops.squared_distances(X, self._centers, labels, out)
-            else:
-                out[:] = squared_distances(X, self._centers[labels])
+            out[:] = squared_distances(X, self._centers[labels])
             return
         lengths = np.diff(X.indptr)
         owner = np.repeat(labels, lengths)
@@ -72,6 +78,50 @@ class OwnDistances:
             here = self._slices[:, owner, X.indices]
             elsewhere[:, filled] -= np.add.reduceat(here, starts, axis=1)
         out += total(elsewhere)[0]
+
+
+def paired_distances(
+    X: Matrix,
+    rows: Indices,
+    points: npt.NDArray[np.floating],
+    groups: Indices,
+    loops: ModuleType | None = None,
+) -> Floats:
+    """Squared distances of some rows of `X`, each to the point of its group."""
+    if loops is None or sp.issparse(X):
+        return squared_distances(dense_rows(X, rows), points[groups])
+    squares = np.empty(len(rows))
+    loops.squared_distances(X, rows, points, groups, squares)
+    return squares
+
+
+def on_far_side(
+    X: Matrix,
+    rows: Indices,
+    middles: Floats,
+    directions: Floats,
+    groups: Indices,
+    loops: ModuleType | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows lie beyond the middle of their group, along its direction.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    rows : array of shape (m,)
+        Which of them.
+    middles, directions : arrays of shape (g, d)
+    groups : array of shape (m,)
+        The group of each row.
+    loops : module, optional
+        `kernels.loops`, where it is to be used.
+    """
+    if loops is not None and not sp.issparse(X):
+        found = np.empty(len(rows), dtype=bool)
+        loops.sides(X, rows, middles, directions, groups, found)
+        return found
+    offsets = dense_rows(X, rows).astype(np.float64) - middles[groups]
+    return inner_products(offsets, directions[groups]) > 0
 
 
 def all_distances(

@@ -20,6 +20,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _ANCHOR = 1.5 * 2.0**52  # adding it times a unit, and taking it away, rounds to that unit
 
 
+_SPLITTER = 2.0**27 + 1.0  # Dekker's constant, see `kernels.exact`
 _ROOM = 1.06  # more than rounding can take from a sum of squares, where the bound holds at all
 _TILE_BYTES = 3 << 15  # of rows that are scanned together: they stay in the second cache
 
@@ -40,19 +41,59 @@ def _compiled(function: _Function, **options: Any) -> _Function:
 
 @_compiled
 def squared_distances(
-    rows: npt.NDArray[np.floating],
+    X: npt.NDArray[np.floating],
+    rows: Indices,
     centers: npt.NDArray[np.floating],
     labels: Indices,
     out: Floats,
 ) -> None:
-    """Write the squared distance of each row to the centre with its label."""
-    for i in range(rows.shape[0]):
-        center = labels[i]
+    """Write the squared distance of some rows of `X`, each to the centre with its label.
+
+    Each sum must be taken in order, so one addition waits for the other. Four rows at a time keep
+    the processor busy meanwhile.
+    """
+    n, d = len(rows), X.shape[1]
+    for i in range(0, n - n % 4, 4):
+        x0, x1, x2, x3 = X[rows[i]], X[rows[i + 1]], X[rows[i + 2]], X[rows[i + 3]]
+        c0, c1 = centers[labels[i]], centers[labels[i + 1]]
+        c2, c3 = centers[labels[i + 2]], centers[labels[i + 3]]
+        t0 = t1 = t2 = t3 = 0.0
+        for j in range(d):
+            e0 = np.float64(x0[j]) - np.float64(c0[j])
+            e1 = np.float64(x1[j]) - np.float64(c1[j])
+            e2 = np.float64(x2[j]) - np.float64(c2[j])
+            e3 = np.float64(x3[j]) - np.float64(c3[j])
+            t0 += e0 * e0
+            t1 += e1 * e1
+            t2 += e2 * e2
+            t3 += e3 * e3
+        out[i], out[i + 1], out[i + 2], out[i + 3] = t0, t1, t2, t3
+    for i in range(n - n % 4, n):
+        row, center = X[rows[i]], centers[labels[i]]
         total = 0.0
-        for j in range(rows.shape[1]):
-            difference = np.float64(rows[i, j]) - np.float64(centers[center, j])
+        for j in range(d):
+            difference = np.float64(row[j]) - np.float64(center[j])
             total += difference * difference
         out[i] = total
+
+
+@_compiled
+def sides(
+    X: npt.NDArray[np.floating],
+    rows: Indices,
+    middles: Floats,
+    directions: Floats,
+    groups: Indices,
+    out: npt.NDArray[np.bool_],
+) -> None:
+    """Tell on which side of its group's middle, along the group's direction, each row is."""
+    for i in range(len(rows)):
+        row, group = X[rows[i]], groups[i]
+        middle, direction = middles[group], directions[group]
+        total = 0.0
+        for j in range(len(row)):
+            total += (np.float64(row[j]) - middle[j]) * direction[j]
+        out[i] = total > 0
 
 
 @_compiled
@@ -61,18 +102,61 @@ def group_sums(
 ) -> None:
     """Add up slices of rows, group by group; see `kernels.tally.group_sums`."""
     n_slices, d = units.shape
+    rest = np.empty(d)
     start = 0
     for g in range(len(ends)):
         for at in range(start, ends[g]):
-            row = order[at]
+            row = X[order[at]]
             for j in range(d):
-                rest = np.float64(X[row, j])
-                for s in range(n_slices):
-                    anchor = _ANCHOR * units[s, j]
-                    piece = (rest + anchor) - anchor
-                    out[s, g, j] += piece
-                    rest -= piece
+                rest[j] = row[j]
+            for s in range(n_slices):
+                _add_slice(rest, units[s], out[s, g])
         start = ends[g]
+
+
+@_compiled
+def weighted_group_sums(
+    X: npt.NDArray[np.floating],
+    weights: Floats,
+    order: Indices,
+    ends: Indices,
+    units: Floats,
+    out: Floats,
+) -> None:
+    """Do the same for rows times weights; the products are exact, in two parts (Dekker)."""
+    n_slices, d = units.shape
+    rest, low = np.empty(d), np.empty(d)
+    start = 0
+    for g in range(len(ends)):
+        for at in range(start, ends[g]):
+            row, w = X[order[at]], weights[order[at]]
+            c = _SPLITTER * w
+            w_high = c - (c - w)
+            w_low = w - w_high
+            for j in range(d):
+                x = np.float64(row[j])
+                c = _SPLITTER * x
+                x_high = c - (c - x)
+                x_low = x - x_high
+                p = x * w
+                low[j] = ((x_high * w_high - p) + x_high * w_low + x_low * w_high) + x_low * w_low
+                rest[j] = p
+            _add_slice(rest, units[0], out[0, g])
+            for j in range(d):
+                rest[j] += low[j]
+            for s in range(1, n_slices):
+                _add_slice(rest, units[s], out[s, g])
+        start = ends[g]
+
+
+@_compiled
+def _add_slice(rest: Floats, units: Floats, sums: Floats) -> None:
+    """Round to the units, add that to the sums, and leave the rest."""
+    for j in range(len(rest)):
+        anchor = _ANCHOR * units[j]
+        piece = (rest[j] + anchor) - anchor
+        sums[j] += piece
+        rest[j] -= piece
 
 
 @_compiled
@@ -80,6 +164,7 @@ def rounded_sums(
     X: npt.NDArray[np.floating],
     shift: Floats,
     coefficients: Floats,
+    weights: Floats,
     order: Indices,
     ends: Indices,
     units: Floats,
@@ -89,12 +174,13 @@ def rounded_sums(
     anchors = _ANCHOR * units
     start = 0
     for g in range(len(ends)):
+        sums = out[g]
         for at in range(start, ends[g]):
-            row = order[at]
-            coefficient = coefficients[row]
-            for j in range(X.shape[1]):
-                term = (np.float64(X[row, j]) - shift[j]) * coefficient
-                out[g, j] += (term + anchors[j]) - anchors[j]
+            row = X[order[at]]
+            coefficient, weight = coefficients[order[at]], weights[order[at]]
+            for j in range(len(row)):
+                term = (np.float64(row[j]) - shift[j]) * coefficient
+                sums[j] += ((term + anchors[j]) - anchors[j]) * weight
         start = ends[g]
 
 

@@ -38,9 +38,13 @@ def group_sums(
     """
     if sp.issparse(X):
         return _group_sums_sparse(X, weights, order, starts, units)
-    if weights is None and loops is not None:
+    if loops is not None:
         sums = np.zeros((len(units), len(starts), X.shape[1]))
-        loops.group_sums(X, order, np.append(starts[1:], len(order)), units, sums)
+        groups = order, np.append(starts[1:], len(order))
+        if weights is None:
+            loops.group_sums(X, *groups, units, sums)
+        else:
+            loops.weighted_group_sums(X, weights, *groups, units, sums)
         return sums
     values = X[order].astype(np.float64)
     if weights is None:
@@ -121,10 +125,11 @@ def rounded_sums(
             terms *= np.repeat(weights[order], lengths)
         ends = rows.indptr[np.append(starts, len(order))]
         return sp.csr_array((terms, rows.indices, ends), shape=(len(starts), X.shape[1])).toarray()
-    if weights is None and loops is not None:
+    if loops is not None:
         sums = np.zeros((len(starts), X.shape[1]))
         ends = np.append(starts[1:], len(order))
-        loops.rounded_sums(X, shift, coefficients, order, ends, units, sums)
+        weights = np.ones(len(coefficients)) if weights is None else weights
+        loops.rounded_sums(X, shift, coefficients, weights, order, ends, units, sums)
         return sums
     terms = X[order].astype(np.float64)
     terms -= shift
