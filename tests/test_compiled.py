@@ -5,14 +5,22 @@ import sys
 
 import numpy as np
 import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.engine import rows as rows_module
+from dkmeans.engine.rows import Rows
 from dkmeans.kernels import compiled
 from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units
 from dkmeans.kernels.tally import group_sums, rounded_sums
+from dkmeans.model.prototypes import Prototypes
 
 loops = pytest.importorskip("dkmeans.kernels.loops")
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
 
 @pytest.fixture(params=[np.float32, np.float64])
@@ -66,6 +74,70 @@ def test_sides(block):
     rows = rng.permutation(len(X))[:120]
     arguments = X, rows, middles, directions, labels[:120]
     np.testing.assert_array_equal(on_far_side(*arguments), on_far_side(*arguments, loops))
+
+
+def some_rounds(draw):
+    """Rows, and centres that change little by little, with where each went in the next round."""
+    dtype = draw(strategies.dtypes)
+    n, d = draw(st.integers(5, 40)), draw(st.integers(1, 3))
+    values = st.integers(-3, 3) if draw(st.booleans()) else strategies.fine
+    X = draw(hnp.arrays(np.float64, (n, d), elements=values.map(float))).astype(dtype)
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    centers, rounds = X[rng.integers(0, n, rng.integers(2, 9))], []
+    for _ in range(5):
+        k = len(centers)
+        keep = rng.random(k) > 0.15
+        keep[rng.integers(k)] = True
+        place = np.where(keep, np.cumsum(keep) - 1, -1)
+        centers = centers[keep].copy()
+        moved = rng.random(len(centers)) < rng.choice([0.0, 0.2, 0.6])
+        centers[moved] += rng.choice([0.25, 0.5, 1e-7], (int(moved.sum()), d)).astype(dtype)
+        centers = np.concatenate([centers, X[rng.integers(0, n, rng.integers(0, 3))]])
+        rounds.append((centers, place))
+    return X, rng.integers(0, 3, n), rng.integers(0, 3, n).astype(float), rounds
+
+
+@settings(max_examples=1500)
+@given(data=st.composite(some_rounds)(), weighted=st.booleans())
+def test_looking_at_what_changed_is_as_good_as_looking_at_everything(data, weighted):
+    X, y, weights, rounds = data
+    weights[0] = 1.0
+    w = weights if weighted else None
+    rows = Rows(X, y, w, n_classes=3)
+    rows.loops = loops
+    rows.assign(as_prototypes(rounds[0][0]), np.full(1, -1))
+    for centers, came_from in rounds[1:]:
+        before = came_from[rows.labels]
+        tally, moved = rows.assign(as_prototypes(centers), came_from)
+        fresh = Rows(X, y, w, n_classes=3)
+        expected, _ = fresh.assign(as_prototypes(centers), np.full(1, -1))
+        assert rows.labels.tolist() == fresh.labels.tolist()
+        assert rows.squares.tolist() == fresh.squares.tolist()
+        assert moved == np.sum((rows.labels != before) & (weights > 0 if weighted else True))
+        assert tally.cells.tolist() == expected.cells.tolist()
+        assert tally.classes.tolist() == expected.classes.tolist()
+        for name in ("weights", "sums", "squares"):
+            assert getattr(tally, name).tolist() == getattr(expected, name).tolist()
+
+
+def as_prototypes(centers):
+    return Prototypes(centers, np.zeros(len(centers), dtype=np.intp), np.arange(len(centers)))
+
+
+@settings(max_examples=300)
+@given(data=strategies.weighted(), parameters=strategies.parameters)
+def test_rounds_that_cost_what_changed_give_the_same_growth(data, parameters):
+    X, y, w = data
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "ENOUGH", 1)
+        fast = DiscriminativeKMeans(**parameters).fit(X, y, w)
+        patch.setattr(compiled, "ENOUGH", 10**9)
+        patch.setattr(rows_module, "_WORTH", -1.0)
+        plain = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    assert fast.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
+    assert fast.labels_.tolist() == plain.labels_.tolist()
+    assert fast.inertia_ == plain.inertia_
+    assert fast.n_iter_ == plain.n_iter_
 
 
 @pytest.mark.parametrize("parameters", [{}, {"growth": "best", "refine": "margin"}])

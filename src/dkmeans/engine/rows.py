@@ -7,6 +7,7 @@ stays here.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +17,28 @@ import scipy.sparse as sp
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.summable import NOBODY, SummableRows
 from dkmeans.engine.tally import Tally, run_starts
-from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.assign import assign, assign_changed, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.distances import OwnDistances, on_far_side, paired_distances
+from dkmeans.kernels.reference import to_distance
 from dkmeans.model.prototypes import Prototypes
 
+_WORTH = 0.5  # share of the centres that may have changed for others to be left out
 _BAND = 4096  # rows of a class that are visited before those of the next class, about
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the last pass over all rows found."""
+
+    centers: npt.NDArray[np.floating]
+    labels: Indices
+    y: Indices
+    tally: Tally
+
+    def still_true(self, labels: Indices, y: Indices) -> bool:
+        """Tell whether rows have not been given other cells or classes since."""
+        return self.labels is labels and self.y is y
 
 
 class Rows(SummableRows):
@@ -32,6 +49,7 @@ class Rows(SummableRows):
         self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
         self.previous: Indices = self.labels  # labels before the last pass, as indices of today
         self._by_class: Indices | None = None  # row numbers, once they are needed
+        self._known: _Known | None = None
 
     def assign(
         self, prototypes: Prototypes, came_from: Indices, memory: Memory | None = None
@@ -52,24 +70,123 @@ class Rows(SummableRows):
         moved : int
             Number of rows that changed their prototype.
         """
-        sparse = sp.issparse(self.X)
-        packed = pack(prototypes.centers, sparse=sparse, loops=self.loops)
-        own_distances = OwnDistances(prototypes.centers, sparse=sparse, loops=self.loops)
-        previous = came_from[self.labels]
-        labels = np.empty_like(self.labels)
-        squares = np.empty_like(self.squares)
-
-        def task(tile: slice) -> None:
-            X = self.X[tile]
-            assign(X, packed, labels[tile])
-            own_distances(X, labels[tile], squares[tile])
-
-        self.for_tiles(task, len(prototypes))
-        self.labels, self.squares, self.previous = labels, squares, previous
-        changed = labels != previous
+        known = self._known
+        if known is not None and not known.still_true(self.labels, self.y):
+            known = None
+        previous = np.where(self.labels < 0, NOBODY, came_from[self.labels])
+        before = self.labels, self.squares
+        self.labels, self.squares = np.empty_like(self.labels), np.empty_like(self.squares)
+        rest: Indices | None = None
+        if known is not None and self.loops and not sp.issparse(self.X):
+            rest = self._assign_changed(known, prototypes.centers, came_from, previous, *before)
+        self._assign_all(prototypes.centers, rest)
+        self.previous = previous
+        changed = self.labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
         self._square_units = self._units(self._largest_square(prototypes, memory))
-        return self.tally(), moved
+        tally = self.tally() if known is None else self._amended(known, came_from)
+        self._known = _Known(prototypes.centers, self.labels, self.y, tally)
+        return tally, moved
+
+    def _assign_all(self, centers: npt.NDArray[np.floating], rows: Indices | None) -> None:
+        """Assign rows, all of them if not told which, by looking at all centres."""
+        sparse = sp.issparse(self.X)
+        packed = pack(centers, sparse=sparse, loops=self.loops)
+        own_distances = OwnDistances(centers, sparse=sparse, loops=self.loops)
+
+        def task(tile: slice) -> None:
+            if rows is None:
+                X = self.X[tile]
+                assign(X, packed, self.labels[tile])
+                own_distances(X, self.labels[tile], self.squares[tile])
+                return
+            part = rows[tile]
+            labels, squares = np.empty(len(part), dtype=np.intp), np.empty(len(part))
+            assign(self.X, packed, labels, part)
+            own_distances(self.X, labels, squares, part)
+            self.labels[part], self.squares[part] = labels, squares
+
+        self.for_tiles(task, len(centers), None if rows is None else len(rows))
+
+    def _assign_changed(
+        self,
+        known: "_Known",
+        centers: npt.NDArray[np.floating],
+        came_from: Indices,
+        own: Indices,
+        labels: Indices,
+        squares: Floats,
+    ) -> Indices | None:
+        """Assign rows by looking at the centres that have changed since the last pass.
+
+        To a row whose own centre has not moved away, no centre that has stayed in its place can be
+        the nearest now: it was not nearer before, nor first among equals, as prototypes keep their
+        order.
+
+        Returns
+        -------
+        rest : array or None
+            The rows that have to look at all centres; None if that is all of them.
+        """
+        there = np.flatnonzero(came_from >= 0)
+        now = came_from[there]
+        if (np.diff(now) < 0).any():
+            return None
+        in_place = np.zeros(len(centers), dtype=bool)
+        in_place[now] = (centers[now] == known.centers[there]).all(axis=1)
+        changed = np.flatnonzero(~in_place)
+        if len(changed) > len(centers) * _WORTH:
+            return None
+        if not len(changed):
+            changed = np.zeros(1, dtype=np.intp)  # nothing is nearer than one's own centre
+        number = np.full(len(centers), NOBODY)
+        number[changed] = np.arange(len(changed))
+        packed = pack(centers[changed], sparse=False, loops=self.loops)
+        own_distances = OwnDistances(centers, sparse=False, loops=self.loops)
+        look_again = np.ones(len(own), dtype=bool)
+
+        def task(tile: slice) -> None:
+            mine, near = own[tile], squares[tile].copy()
+            stale = np.flatnonzero((mine >= 0) & ~in_place[mine])
+            moved = np.empty(len(stale))
+            own_distances(self.X[tile], mine[stale], moved, stale)
+            away = to_distance(moved, centers.dtype) > to_distance(near[stale], centers.dtype)
+            near[stale] = moved
+            content = mine >= 0
+            content[stale[away]] = False
+            rows = np.flatnonzero(content)
+            if not len(rows):
+                return
+            nearest = np.empty(len(rows), dtype=np.intp)
+            doubt = assign_changed(
+                self.X[tile], packed, rows, number[mine[rows]], near[rows], nearest
+            )
+            goes = np.flatnonzero(nearest >= 0)
+            mine, target = mine.copy(), changed[nearest[goes]]
+            mine[rows[goes]] = target
+            far = np.empty(len(goes))
+            own_distances(self.X[tile], target, far, rows[goes])
+            near[rows[goes]] = far
+            self.labels[tile], self.squares[tile] = mine, near
+            content[rows[doubt]] = False
+            look_again[tile] = ~content
+
+        self.for_tiles(task, len(changed))
+        return np.flatnonzero(look_again)
+
+    def _amended(self, known: "_Known", came_from: Indices) -> Tally:
+        """Tally by what is known and the rows that have changed their cell since."""
+        before = self._codes(self.previous)
+        after = self.group_codes()
+        changed = np.flatnonzero(before != after)
+        cells = came_from[known.tally.cells]
+        stayed = known.tally.take(np.flatnonzero(cells >= 0)).renamed(came_from)
+        gone, come = (
+            self.tally_codes(codes, changed, distances=False) for codes in (before, after)
+        )
+        now = stayed.and_also(come).and_also(gone.negative()).fused()
+        now = now.take(np.flatnonzero(now.weight > 0))
+        return replace(now, squares=self._square_sums(after))
 
     def assign_own(self, prototypes: Prototypes, last: Tally | None = None) -> Tally:
         """Assign every row to the nearest prototype of its own class, and tally.
@@ -152,9 +269,14 @@ class Rows(SummableRows):
         return self.tally_codes(self.group_codes(), distances=False)
 
     def rename(self, new_index: Indices) -> None:
-        """Follow a change of indices: prototype i is now `new_index[i]`."""
+        """Follow a change of indices: prototype i is now `new_index[i]`, or gone if that is -1."""
+        known = self._known
+        is_true = known is not None and known.still_true(self.labels, self.y)
         self.labels = new_index[self.labels]
         self.previous = np.where(self.previous < 0, NOBODY, new_index[self.previous])
+        if known is not None and is_true:
+            centers, tally = known.centers[new_index >= 0], known.tally.renamed(new_index)
+            self._known = _Known(centers, self.labels, self.y, tally)
 
     def label_all(self, prototypes: Prototypes) -> None:
         """Give rows of weight 0 whose prototype was dropped a label again."""
@@ -269,7 +391,10 @@ class Rows(SummableRows):
 
     def group_codes(self) -> Indices:
         """Cell and class of each row as one number, -1 for rows of weight 0 or of no cell."""
-        codes = np.where(self.labels < 0, NOBODY, self.labels * self.n_classes + self.y)
+        return self._codes(self.labels)
+
+    def _codes(self, labels: Indices) -> Indices:
+        codes = np.where(labels < 0, NOBODY, labels * self.n_classes + self.y)
         if self.active is not None:
             codes[~self.active] = NOBODY
         return codes

@@ -115,6 +115,24 @@ class SummableRows:
         pairs = keys if named is None else named[keys]
         return Tally(pairs // self.n_classes, pairs % self.n_classes, weights, sums, squares)
 
+    def _square_sums(self, codes: Indices) -> Floats:
+        """Add up squared distances by code, shape (s, g)."""
+        keys = _present(codes)
+        squares = np.zeros((self._n_slices, len(keys)))
+
+        def task(tile: slice) -> None:
+            order, starts = by_group(codes[tile])
+            if not len(order):
+                return
+            at = np.searchsorted(keys, codes[tile][order[starts]])
+            w = None if self.weights is None else self.weights[tile]
+            part = group_totals(self.squares[tile], self._square_units, order, starts, w)
+            with self._lock:
+                squares[:, at] += part
+
+        self.for_tiles(task, 1)
+        return squares
+
     def tally_shares(self, rows: Indices, cells: Indices, shares: Floats) -> Tally:
         """Tally some rows in cells of one's own choice, each with a share of its weight.
 

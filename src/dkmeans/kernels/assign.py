@@ -255,6 +255,93 @@ def _lowest_own_and_rival(
     return own, _lowest(X, packed, scores, squares, barred=mine)
 
 
+def assign_changed(
+    X: npt.NDArray[np.floating],
+    packed: PackedCenters,
+    rows: Indices,
+    own: Indices,
+    near: Floats,
+    labels: Indices,
+) -> Indices:
+    """Find which rows leave their centre for one of those that have changed.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        IN.
+    packed : PackedCenters
+        IN. The centres that have changed, packed for compiled loops.
+    rows : array of shape (m,)
+        IN. Rows to which no centre that has not changed is nearer than their own.
+    own : array of shape (m,)
+        IN. Their own centre among those that have changed; -1 if it is not one of them.
+    near : array of shape (m,)
+        IN. Squared distances to their own centre.
+    labels : array of shape (m,)
+        OUT. The nearest of the changed centres, or -1 for rows that stay.
+
+    Returns
+    -------
+    in_doubt : array
+        Where in `rows` only a full scan can tell.
+    """
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scan = _scan(X, packed, labels, rows)
+        squares = scan.squares.astype(np.float64)
+        half = near * packed.scale**2
+        # From |x - c|^2 / 2 = |a|^2 / 2 + h: what the own centre would score, and how wrong that,
+        # or the reference's own rounding, may be.
+        score = (half - squares) / 2
+        d, u = packed.centers.shape[1], float(np.finfo(packed.centers.dtype).eps) / 2
+        fixed, by_square, by_length = packed.errors
+        wrong = ((d + 12) * u + (3 * d + 20) * 2.0**-53) * 3 * (squares + half)
+        wrong += by_square * squares + 2 * (fixed + by_length * np.sqrt(squares))
+        stays = (scan.scores - wrong > score) | (scan.certain & (labels == own))
+        goes = scan.certain & (labels != own)
+        goes &= scan.scores + packed.slack[labels] + wrong < score
+        labels[stays] = -1
+    return np.flatnonzero(~(stays | goes))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """What a compiled scan of dense rows found, beside labels."""
+
+    scores: npt.NDArray[np.floating]  # the least of each row
+    squares: npt.NDArray[np.floating]  # squared lengths of the rows, shifted and scaled
+    certain: npt.NDArray[np.bool_]  # whether the label is beyond doubt
+
+
+def _scan(
+    X: Matrix,
+    packed: PackedCenters,
+    labels: Indices,
+    rows: Indices | None,
+    blocks: Indices | None = None,
+) -> _Scan:
+    dtype, n = packed.centers.dtype, len(labels)
+    found = _Scan(np.empty(n, dtype=dtype), np.empty(n, dtype=dtype), np.empty(n, dtype=bool))
+    panels: Any = packed.panels
+    panels.loops.scan(
+        X,
+        np.arange(n) if rows is None else rows,
+        packed.shift,
+        dtype.type(packed.scale),
+        panels.values,
+        panels.offsets,
+        panels.columns,
+        panels.everywhere if blocks is None else blocks,
+        packed.slack,
+        np.array(packed.errors),
+        found.scores,
+        found.squares,
+        np.empty(0, dtype=f"i{dtype.itemsize}"),
+        labels,
+        found.certain,
+    )
+    return found
+
+
 def _scanned(
     X: Matrix,
     packed: PackedCenters,
@@ -263,23 +350,23 @@ def _scanned(
     blocks: Indices | None = None,
 ) -> Indices:
     """Write the labels that a compiled scan finds, and return where it may be wrong."""
-    dtype = packed.centers.dtype
+    if packed.panels is not None:
+        return np.flatnonzero(~_scan(X, packed, labels, rows, blocks).certain)
+    X = X if rows is None else X[rows]
     certain = np.empty(len(labels), dtype=bool)
-    scale = dtype.type(packed.scale)
     loops: Any = packed.loops
-    panels = packed.panels
-    results = packed.slack, np.array(packed.errors)
-    if panels is None:
-        X = X if rows is None else X[rows]
-        matrix = X.data, X.indices, X.indptr, scale, packed.directions, packed.offsets
-        loops.scan_sparse(*matrix, *results, labels, certain)
-    else:
-        blocks = panels.everywhere if blocks is None else blocks
-        centers = panels.values, panels.offsets, panels.columns
-        work = np.empty(0, dtype=f"i{dtype.itemsize}")
-        rows = np.arange(len(labels)) if rows is None else rows
-        place = packed.shift, scale
-        loops.scan(X, rows, *place, *centers, blocks, *results, work, labels, certain)
+    loops.scan_sparse(
+        X.data,
+        X.indices,
+        X.indptr,
+        packed.centers.dtype.type(packed.scale),
+        packed.directions,
+        packed.offsets,
+        packed.slack,
+        np.array(packed.errors),
+        labels,
+        certain,
+    )
     return np.flatnonzero(~certain)
 
 

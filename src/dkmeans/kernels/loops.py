@@ -200,13 +200,13 @@ def _prepare(
             value = (row[j] - shift[j]) * scale
             place[j] = value
             total += value * value
-        squares[i] = total * _ROOM
+        squares[i] = total
 
 
 @_compiled
 def _is_certain(best: float, following: float, slack: float, errors: Floats, square: float) -> bool:
     """Tell whether the next score is too large to be the least; never if a number is not finite."""
-    limit = best + slack + errors[0] + errors[1] * square + errors[2] * np.sqrt(square)
+    limit = best + slack + errors[0] + errors[1] * _ROOM * square + errors[2] * np.sqrt(square)
     return best < np.inf and following > limit
 
 
@@ -226,6 +226,8 @@ def scan(
     blocks: Indices,
     slack: Floats,
     errors: Floats,
+    scores: npt.NDArray[np.floating],
+    squares: npt.NDArray[np.floating],
     work: npt.NDArray[np.signedinteger],
     labels: Indices,
     certain: npt.NDArray[np.bool_],
@@ -251,6 +253,8 @@ def scan(
     slack, errors : arrays of shape (k,) and (3,)
         IN. By how much another centre's score must be larger: the slack of the best, plus three
         errors, the second times the squared length of the row, the third times its length.
+    scores, squares : arrays of shape (m,)
+        OUT. The least score, and the squared length of the row, both as rounding left them.
     work : array
         Of whole numbers of the size of the others; only its type matters.
     labels, certain : arrays of shape (m,)
@@ -264,11 +268,10 @@ def scan(
     low = np.empty((n_tile, n_lanes), dtype=X.dtype)
     second = np.empty((n_tile, n_lanes), dtype=X.dtype)
     where = np.empty((n_tile, n_lanes), dtype=work.dtype)
-    squares = np.empty(n_tile, dtype=X.dtype)
     for start in range(0, len(rows), n_tile):
         part = rows[start : start + n_tile]
         m = len(part)
-        _prepare(X, part, shift, scale, a, squares)
+        _prepare(X, part, shift, scale, a, squares[start : start + m])
         low[:] = np.inf
         second[:] = np.inf
         where[:] = 0
@@ -299,8 +302,9 @@ def scan(
                     following = min(following, value)
                 following = min(following, second[row, lane])
             label = columns[where[row, best_lane] * n_lanes + best_lane]
-            labels[start + row] = label
-            certain[start + row] = _is_certain(best, following, slack[label], errors, squares[row])
+            labels[start + row], scores[start + row] = label, best
+            square = squares[start + row]
+            certain[start + row] = _is_certain(best, following, slack[label], errors, square)
 
 
 @_compiled
