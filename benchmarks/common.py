@@ -2,6 +2,8 @@
 
 import json
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,41 @@ def image_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     fashion = np.load(folder / "fashion_mnist.npz")
     pixels = fashion["images"][:8000].reshape(8000, -1).astype(np.float32) / 255
     return {"fashion 8000": (pixels, fashion["y"][:8000]), "yale b": yale_faces(folder)}
+
+
+def overlapping_blobs(
+    n: int, d: int = 64, n_classes: int = 10, per_class: int = 6, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian blobs, several per class, whose centres are 0.6 apart in each feature, about."""
+    centers = 0.6 * np.random.default_rng(0).normal(size=(n_classes * per_class, d))
+    rng = np.random.default_rng(seed)
+    blob = rng.integers(0, len(centers), n)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    X += centers[blob].astype(np.float32)
+    return X, blob % n_classes
+
+
+def curved_border(
+    n: int, d: int = 64, n_classes: int = 10, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One isotropic cloud, cut into classes of equal size by parallel curved borders."""
+    X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+    height = X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * np.sin(3 * X[:, 2])
+    borders = np.quantile(height, np.arange(1, n_classes) / n_classes)
+    return X, np.searchsorted(borders, height)
+
+
+def best_times(jobs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Least time of each job in seconds, after a call to warm up; the jobs take turns."""
+    for job in jobs.values():
+        job()
+    best = dict.fromkeys(jobs, np.inf)
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
 
 
 def print_result(result: dict[str, Any]) -> None:

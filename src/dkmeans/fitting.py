@@ -3,6 +3,7 @@
 Nothing here changes the estimator: what comes out is for it to take over, all at once.
 """
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -57,15 +58,21 @@ def prepare(
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
         unit = estimator._weight_unit
+    budget = estimator.max_clusters
     source = sources.from_arrays(
-        training, estimator.n_threads, estimator.memory_mb, unit, remembered
+        training,
+        estimator.n_threads,
+        estimator.memory_mb,
+        unit,
+        remembered,
+        n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
     )
     least = None
     if estimator.min_cluster_size is not None:
         # The tolerance lets ten weights of 0.1 make a size of 1.
         size = estimator.min_cluster_size / source.weight_unit * (1 - 1e-10)
         least = size * training.factors
-    auto = estimator.max_clusters == "auto"
+    auto = budget == "auto"
     rules = Rules(
         estimator.repulsion,
         None if auto else estimator.max_clusters,

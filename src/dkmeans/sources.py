@@ -31,6 +31,7 @@ def from_arrays(
     memory_mb: float | None,
     unit: float | None = None,
     remembered: Memory | None = None,
+    n_centers: int = 1,
 ) -> Source:
     """Make arrays in memory ready for a fit.
 
@@ -42,6 +43,8 @@ def from_arrays(
         Weight unit of the fit that this one goes on from.
     remembered : Memory, optional
         What earlier rows left, to be added to these.
+    n_centers : int
+        How many centres the rows are going to be compared with, about.
     """
     threads = n_threads or default_threads()
     weights, unit = _in_units(training, unit)
@@ -54,6 +57,7 @@ def from_arrays(
         n_threads=threads,
         memory_mb=memory_mb,
         remembered=remembered,
+        n_centers=n_centers,
     )
     return Source(rows, conflicts, unit)
 

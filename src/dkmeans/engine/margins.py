@@ -119,7 +119,13 @@ class Field:
         """
         rows, centers, classes = self._rows, prototypes.centers, prototypes.classes
         n = rows.X.shape[0]
-        packed = pack(centers, sparse=self._sparse, loops=rows.loops, classes=classes)
+        packed = pack(
+            centers,
+            sparse=self._sparse,
+            loops=rows.loops,
+            classes=classes,
+            n_terms=rows.n_terms,
+        )
         distances = OwnDistances(centers, sparse=self._sparse, loops=rows.loops)
         takes_part = self._active & np.isin(rows.y, classes)
         columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
-from dkmeans.kernels.block import Indices, Matrix, dense_rows
+from dkmeans.kernels.block import Indices, Matrix, dense_rows, most_terms
 from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.reference import squared_distances, to_distance
@@ -20,8 +20,8 @@ _MANY = 1 << 15
 
 def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
     """Index of the nearest centre of each row, and whether the squares of all rows were finite."""
-    loops = loops_for(X)
-    packed = pack(centers, sparse=sp.issparse(X), loops=loops)
+    loops = loops_for(X, len(centers))
+    packed = pack(centers, sparse=sp.issparse(X), loops=loops, n_terms=most_terms(X))
     labels = np.empty(X.shape[0], dtype=np.intp)
     n_scores = len(centers) if loops is None else 0
     finite: list[bool] = []
@@ -66,5 +66,5 @@ def _for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threa
     per_row = 8 * (n_centers + 2 * X.shape[1])
     rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
     if not n_centers:  # compiled scans have no work arrays to speak of
-        rows = _MANY
+        rows = min(_MANY, max(1, -(-X.shape[0] // (4 * n_threads))))
     for_each(task, tiles(X.shape[0], rows), n_threads)

@@ -91,7 +91,7 @@ class Rows(SummableRows):
     def _assign_all(self, centers: npt.NDArray[np.floating], rows: Indices | None) -> None:
         """Assign rows, all of them if not told which, by looking at all centres."""
         sparse = sp.issparse(self.X)
-        packed = pack(centers, sparse=sparse, loops=self.loops)
+        packed = pack(centers, sparse=sparse, loops=self.loops, n_terms=self.n_terms)
         own_distances = OwnDistances(centers, sparse=sparse, loops=self.loops)
 
         def task(tile: slice) -> None:
@@ -203,7 +203,12 @@ class Rows(SummableRows):
         before = self.group_codes()
         columns = {c: np.flatnonzero(prototypes.classes == c) for c in range(self.n_classes)}
         packs = {
-            c: pack(prototypes.centers[mine], sparse=sp.issparse(self.X), loops=self.loops)
+            c: pack(
+                prototypes.centers[mine],
+                sparse=sp.issparse(self.X),
+                loops=self.loops,
+                n_terms=self.n_terms,
+            )
             for c, mine in columns.items()
             if len(mine)
         }
@@ -304,6 +309,7 @@ class Rows(SummableRows):
             n_classes=self.n_classes,
             n_threads=self.n_threads,
             memory_mb=self._memory_mb,
+            n_centers=self._n_centers,
         )
 
     def tally_sides(self, codes: Indices, middles: Floats, directions: Floats) -> Tally:

@@ -8,13 +8,14 @@ import numpy as np
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.tally import Tally, by_group
 from dkmeans.engine.threads import for_each, tiles
-from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes
+from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, most_terms
 from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.exact import cut, grid_units, slice_count
 from dkmeans.kernels.tally import group_sums, group_totals
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
+_MANY = 1 << 15  # rows in a tile, at most
 _MOST_BITS = 160  # that sums keep, beside the range of the weights
 NOBODY = -1
 
@@ -36,6 +37,8 @@ class SummableRows:
         Bound on the work arrays of all threads together.
     remembered : Memory or None
         What earlier rows left, if it is to be added to tallies of these.
+    n_centers : int
+        How many centres the rows are going to be compared with, about.
     """
 
     def __init__(
@@ -48,10 +51,12 @@ class SummableRows:
         n_threads: int = 1,
         memory_mb: float | None = None,
         remembered: Memory | None = None,
+        n_centers: int = 1,
     ) -> None:
         self.X, self.y, self.weights = X, y, weights
         self.n_classes = n_classes
-        self.loops = loops_for(X)
+        self.loops, self._n_centers = loops_for(X, n_centers), n_centers
+        self.n_terms = most_terms(X)
         self.active = None if weights is None or weights.all() else weights > 0
         self.squares: Floats = np.zeros(X.shape[0])
         self.n_threads, self._memory_mb = n_threads, memory_mb
@@ -189,11 +194,11 @@ class SummableRows:
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
         if self.loops:  # they need no work arrays to speak of
-            per_row, most = 4 * d * itemsize, 1 << 15
+            per_row, most = 4 * d * itemsize, min(_MANY, -(-n // (4 * self.n_threads)))
         else:
             per_value = itemsize + 8 * (self._n_slices + 3 + 6 * weighted)
             per_row, most = n_centers * (2 * itemsize + 1) + d * per_value, 4096
-        rows = int(np.clip(self._tile_bytes // per_row, 16, most))
+        rows = int(np.clip(self._tile_bytes // per_row, 16, max(16, most)))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
 
     def _magnitudes(self) -> tuple[Floats, Floats]:

@@ -69,7 +69,6 @@ class PackedCenters:
     reach: float  # largest |b|
     relative_error: float
     panels: Panels | None = None
-    loops: ModuleType | None = None
 
     @property
     def errors(self) -> tuple[float, float, float]:
@@ -91,6 +90,7 @@ def pack(
     sparse: bool,
     loops: ModuleType | None = None,
     classes: Indices | None = None,
+    n_terms: int | None = None,
 ) -> PackedCenters:
     """Prepare centres for `assign`.
 
@@ -103,6 +103,8 @@ def pack(
         `kernels.loops`, where it is to be used.
     classes : array of shape (k,), optional
         Ascending classes of the centres, which `assign_own_and_rival` needs.
+    n_terms : int, optional
+        How many values a row holds at most, if that is fewer than there are features.
     """
     dtype = centers.dtype
     shift = None if sparse else centers.mean(axis=0, dtype=np.float64).astype(dtype)
@@ -112,7 +114,7 @@ def pack(
     scale = float(np.ldexp(1.0, min(-exponent, np.finfo(dtype).maxexp - 1)))
     b = b * dtype.type(scale)
     squares = np.einsum("ij,ij->i", b, b, dtype=np.float64)
-    kappa = _relative_error(centers.shape[1], dtype)
+    kappa = _relative_error(centers.shape[1], dtype, n_terms)
     offsets = ((0.5 - kappa) * squares).astype(dtype)
     return PackedCenters(
         centers=centers,
@@ -123,8 +125,7 @@ def pack(
         slack=2 * kappa * squares,
         reach=float(np.sqrt(squares.max())),
         relative_error=kappa,
-        panels=None if loops is None or sparse else _panels(loops, b, offsets, classes),
-        loops=loops,
+        panels=None if loops is None else _panels(loops, b, offsets, classes),
     )
 
 
@@ -157,11 +158,14 @@ def _panels(
     )
 
 
-def _relative_error(n_features: int, dtype: np.dtype[np.floating]) -> float:
+def _relative_error(
+    n_features: int, dtype: np.dtype[np.floating], n_terms: int | None = None
+) -> float:
     u = float(np.finfo(dtype).eps) / 2
-    if n_features * u > 0.05:  # the bound below needs d * u well under 1
+    terms = n_features if n_terms is None else n_terms  # zeros add nothing, so no error either
+    if terms * u > 0.05:  # the bound below needs d * u well under 1
         return np.inf
-    return 1.2 * (u * (n_features / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
+    return 1.2 * (u * (terms / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
 
 
 def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | None = None) -> bool:
@@ -184,7 +188,7 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | No
         Whether the squares of all rows were; if not, there may be NaN or infinity among them.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        if packed.loops is None:
+        if packed.panels is None:
             X = X if rows is None else X[rows]
             scores, squares = _scores(X, packed)
             labels[:] = _lowest(X, packed, scores, squares)
@@ -350,20 +354,24 @@ def _scanned(
     blocks: Indices | None = None,
 ) -> Indices:
     """Write the labels that a compiled scan finds, and return where it may be wrong."""
-    if packed.panels is not None:
+    if not sp.issparse(X):
         return np.flatnonzero(~_scan(X, packed, labels, rows, blocks).certain)
     X = X if rows is None else X[rows]
     certain = np.empty(len(labels), dtype=bool)
-    loops: Any = packed.loops
-    loops.scan_sparse(
-        X.data,
-        X.indices,
+    dtype = packed.centers.dtype
+    panels: Any = packed.panels
+    panels.loops.scan_sparse(
+        X.data * dtype.type(packed.scale),
+        X.indices.astype(np.int32, copy=False),
         X.indptr,
-        packed.centers.dtype.type(packed.scale),
-        packed.directions,
-        packed.offsets,
+        dtype.type(1),
+        panels.values,
+        panels.offsets,
+        panels.columns,
+        panels.everywhere if blocks is None else blocks,
         packed.slack,
         np.array(packed.errors),
+        np.empty(0, dtype=f"i{dtype.itemsize}"),
         labels,
         certain,
     )

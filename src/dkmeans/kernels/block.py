@@ -18,6 +18,11 @@ def dense_rows(X: Matrix, rows: Indices | slice) -> npt.NDArray[np.floating]:
     return taken.toarray() if sp.issparse(taken) else taken
 
 
+def most_terms(X: Matrix) -> int | None:
+    """Largest number of values that a row of a CSR matrix holds; None for an array."""
+    return int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else None
+
+
 def column_magnitudes(X: Matrix) -> tuple[Floats, Floats]:
     """Largest and smallest magnitude of each column of a block, zeros aside, as float64."""
     if sp.issparse(X):

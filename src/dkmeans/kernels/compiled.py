@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from dkmeans.kernels.block import Matrix
 
 ENOUGH = 1 << 22  # values in the data as a whole; never by block
+ENOUGH_PAIRS = 1 << 28  # or values times centres
 
 
-def loops_for(X: Matrix) -> ModuleType | None:
+def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
     """Return `kernels.loops`, or None where NumPy should do the work."""
-    large = not sp.issparse(X) and X.shape[0] * X.shape[1] >= ENOUGH
-    return _loops() if large else None
+    values = X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1]
+    return _loops() if values >= ENOUGH or values * n_centers >= ENOUGH_PAIRS else None
 
 
 @cache

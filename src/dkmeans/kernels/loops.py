@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.register_tile import ROWS, VECTORS, lanes, update_two_least
+from dkmeans.kernels.register_tile import (
+    ROWS,
+    VECTORS,
+    lanes,
+    update_two_least,
+    update_two_least_sparse,
+)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _ANCHOR = 1.5 * 2.0**52  # adding it times a unit, and taking it away, rounds to that unit
@@ -215,6 +221,25 @@ _prepare = _compiled(_prepare, fastmath={"reassoc"})
 
 
 @_compiled
+def _two_least(
+    low: npt.NDArray[np.floating],
+    second: npt.NDArray[np.floating],
+    where: npt.NDArray[np.signedinteger],
+) -> tuple[Any, Any, Any]:
+    """Find the two least scores over all lanes, and the place of the least."""
+    best, best_lane, following = low[0], 0, second[0]
+    for lane in range(1, len(low)):
+        value = low[lane]
+        if value < best:
+            following = min(following, best)
+            best, best_lane = value, lane
+        else:
+            following = min(following, value)
+        following = min(following, second[lane])
+    return best, following, where[best_lane] * len(low) + best_lane
+
+
+@_compiled
 def scan(
     X: npt.NDArray[np.floating],
     rows: Indices,
@@ -292,16 +317,8 @@ def scan(
                     where.ctypes.data + state,
                 )
         for row in range(m):
-            best, best_lane, following = low[row, 0], 0, second[row, 0]
-            for lane in range(1, n_lanes):
-                value = low[row, lane]
-                if value < best:
-                    following = min(following, best)
-                    best, best_lane = value, lane
-                else:
-                    following = min(following, value)
-                following = min(following, second[row, lane])
-            label = columns[where[row, best_lane] * n_lanes + best_lane]
+            best, following, place = _two_least(low[row], second[row], where[row])
+            label = columns[place]
             labels[start + row], scores[start + row] = label, best
             square = squares[start + row]
             certain[start + row] = _is_certain(best, following, slack[label], errors, square)
@@ -310,13 +327,16 @@ def scan(
 @_compiled
 def scan_sparse(
     data: npt.NDArray[np.floating],
-    indices: npt.NDArray[np.signedinteger],
+    indices: npt.NDArray[np.int32],
     indptr: npt.NDArray[np.signedinteger],
     scale: Any,
-    directions: npt.NDArray[np.floating],
+    panels: npt.NDArray[np.floating],
     offsets: npt.NDArray[np.floating],
+    columns: Indices,
+    blocks: Indices,
     slack: Floats,
     errors: Floats,
+    work: npt.NDArray[np.signedinteger],
     labels: Indices,
     certain: npt.NDArray[np.bool_],
 ) -> None:
@@ -325,33 +345,49 @@ def scan_sparse(
     Parameters
     ----------
     data, indices, indptr : arrays
-        IN. The matrix.
+        IN. The matrix, its values scaled.
     scale : float
-        IN. What rows are multiplied by.
-    directions : array of shape (d, k)
-        IN. Centres, feature by feature.
-    offsets : array of shape (k,)
-        IN. What the products are taken from.
-    slack, errors, labels, certain : arrays
+        IN. Only its type matters.
+    panels, offsets, columns, blocks, slack, errors, work, labels, certain : arrays
         See `scan`.
     """
-    k = len(offsets)
-    scores = np.empty(k, dtype=data.dtype)
-    for row in range(len(indptr) - 1):
-        scores[:] = offsets
-        square = 0.0
-        for at in range(indptr[row], indptr[row + 1]):
-            value = data[at] * scale
-            square += np.float64(value) * np.float64(value)
-            center = directions[indices[at]]
-            for j in range(k):
-                scores[j] -= value * center[j]
-        best, following, label = np.inf, np.inf, 0
-        for j in range(k):
-            if scores[j] < following:
-                if scores[j] < best:
-                    best, following, label = scores[j], best, j
-                else:
-                    following = scores[j]
-        labels[row] = label
-        certain[row] = _is_certain(best, following, slack[label], errors, square)
+    d, n_columns = panels.shape[1], panels.shape[2]
+    n_lanes = n_columns // VECTORS
+    size = panels.itemsize
+    n = len(indptr) - 1
+    # One block of centres at a time stays in the cache, while many rows go by.
+    n_tile = min(n, 2048)
+    low = np.empty((n_tile, n_lanes), dtype=data.dtype)
+    second = np.empty((n_tile, n_lanes), dtype=data.dtype)
+    where = np.empty((n_tile, n_lanes), dtype=work.dtype)
+    for start in range(0, n, n_tile):
+        m = min(n_tile, n - start)
+        low[:] = np.inf
+        second[:] = np.inf
+        where[:] = 0
+        for block in blocks:
+            panel = panels.ctypes.data + block * d * n_columns * size
+            offset = offsets.ctypes.data + block * n_columns * size
+            for row in range(m):
+                first = indptr[start + row]
+                state = row * n_lanes * size
+                update_two_least_sparse(
+                    scale,
+                    data.ctypes.data + first * size,
+                    indices.ctypes.data + first * 4,
+                    indptr[start + row + 1] - first,
+                    panel,
+                    offset,
+                    block * VECTORS,
+                    low.ctypes.data + state,
+                    second.ctypes.data + state,
+                    where.ctypes.data + state,
+                )
+        for row in range(m):
+            square = 0.0
+            for at in range(indptr[start + row], indptr[start + row + 1]):
+                square += np.float64(data[at]) * np.float64(data[at])
+            best, following, place = _two_least(low[row], second[row], where[row])
+            label = columns[place]
+            labels[start + row] = label
+            certain[start + row] = _is_certain(best, following, slack[label], errors, square)

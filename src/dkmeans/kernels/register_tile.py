@@ -69,6 +69,36 @@ def update_two_least(
     return signature, _DoubleTile() if double else _SingleTile()
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def update_two_least_sparse(
+    typing: Any,
+    kind: Any,
+    data: Any,
+    columns: Any,
+    count: Any,
+    panel: Any,
+    offsets: Any,
+    number: Any,
+    least: Any,
+    next_least: Any,
+    where: Any,
+) -> tuple[Any, Callable[..., Any]]:
+    """Do the same for one row of a CSR matrix, of which only `count` values are stored.
+
+    Parameters
+    ----------
+    data : address of `count` numbers
+        IN.
+    columns : address of `count` whole numbers of 32 bits
+        IN. The features that the values belong to.
+    """
+    whole, address = _types.intp, _types.uintp
+    rest = [address, address, whole, *3 * [address]]
+    signature = _types.void(kind, address, address, whole, *rest)
+    double = kind == _types.float64
+    return signature, _DoubleSparse() if double else _SingleSparse()
+
+
 class _Tile:
     """Writes the code for one type of number."""
 
@@ -81,17 +111,18 @@ class _Tile:
         self.integer = ir.IntType(self.bits)
         self.n_lanes = lanes(self.bits // 8)
         self.vector = ir.VectorType(self.number, self.n_lanes)
-        _, rows, d, panel, offsets, number, least, next_least, where = args
-        sums = self.products(rows, d, panel, offsets)
+        _, *factors, offsets, number, least, next_least, where = args
+        starts = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
+        sums = self.products(starts, *factors)
         self.compare(sums, number, least, next_least, where)
         return context.get_dummy_value()
 
-    def products(self, rows: Any, d: Any, panel: Any, offsets: Any) -> list[list[Any]]:
-        """Add up products over the features; one vector per row and vector of centres."""
+    def products(self, starts: list[Any], *factors: Any) -> list[list[Any]]:
+        """Add products over the features to a start; one vector per row and vector of centres."""
         b = self.builder
+        rows, d, panel = factors
         scalars = b.inttoptr(rows, self.number.as_pointer())
         row_at = [b.gep(scalars, [b.mul(d, _INDEX(r))]) for r in range(ROWS)]
-        starts = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
         even = b.and_(d, _INDEX(-UNROLLED))
         sums = [list(starts) for _ in range(ROWS)]
         sums = self.add_products(row_at, panel, _INDEX(0), even, UNROLLED, sums)
@@ -139,7 +170,7 @@ class _Tile:
         wholes = ir.VectorType(self.integer, self.n_lanes)
         first = number if self.bits == _INDEX.width else b.trunc(number, self.integer)
         numbers = [self.splat(b.add(first, self.integer(v)), wholes) for v in range(VECTORS)]
-        for r in range(ROWS):
+        for r in range(len(sums)):
             low = self.load(least, self.vector, _INDEX(r))
             second = self.load(next_least, self.vector, _INDEX(r))
             source = self.load(where, wholes, _INDEX(r))
@@ -171,6 +202,45 @@ class _Tile:
         one = self.builder.insert_element(nothing, value, ir.IntType(32)(0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.n_lanes), None)
         return self.builder.shuffle_vector(one, nothing, zeros)
+
+
+class _SparseTile(_Tile):
+    """Writes the code for one row of a CSR matrix."""
+
+    def products(self, starts: list[Any], *factors: Any) -> list[list[Any]]:
+        """Add products over the values that are stored."""
+        b = self.builder
+        data, columns, count, panel = factors
+        values = b.inttoptr(data, self.number.as_pointer())
+        features = b.inttoptr(columns, ir.IntType(32).as_pointer())
+        before = b.block
+        head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        at = b.phi(_INDEX)
+        at.add_incoming(_INDEX(0), before)
+        sums = [b.phi(self.vector) for _ in range(VECTORS)]
+        b.cbranch(b.icmp_signed("<", at, count), body, after)
+        b.position_at_end(body)
+        feature = b.sext(b.load(b.gep(features, [at])), _INDEX)
+        value = self.splat(b.load(b.gep(values, [at])), self.vector)
+        for v in range(VECTORS):
+            place = b.add(b.mul(feature, _INDEX(VECTORS)), _INDEX(v))
+            term = b.fmul(value, self.load(panel, self.vector, place), flags=("contract",))
+            sums[v].add_incoming(starts[v], before)
+            sums[v].add_incoming(b.fadd(term, sums[v], flags=("contract",)), body)
+        at.add_incoming(b.add(at, _INDEX(1)), body)
+        b.branch(head)
+        b.position_at_end(after)
+        return [sums]
+
+
+class _SingleSparse(_SparseTile):
+    number, bits = ir.FloatType(), 32
+
+
+class _DoubleSparse(_SparseTile):
+    number, bits = ir.DoubleType(), 64
 
 
 class _SingleTile(_Tile):
