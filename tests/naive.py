@@ -539,10 +539,10 @@ class NaiveBest(Naive):
         children = self.split(wary)
         if children is None:
             return None
-        times = 30 if self.k is not None and len(children) >= self.k else 3
+        last = self.k is not None and len(children) >= self.k
         if not wary:
-            return self.settled(children, times)
-        return self.without_harmful(self.settled_warily(children, times))
+            return self.settled(children, 30 if last else 3)
+        return self.without_harmful(self.settled_warily(children, 10 if last else 3))
 
     def margins_of(self, children):
         classes, centers = [cls for _, cls, _ in children], [c for *_, c in children]

@@ -21,6 +21,8 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
         Starts of each k-means, of which the one with the least inertia counts.
     random_state : int
         Seed of the starts.
+    init : {"k-means++", "random"}
+        How starts are chosen.
 
     Examples
     --------
@@ -31,10 +33,18 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
     [0, 0, 1, 1, 2, 2]
     """
 
-    def __init__(self, n_clusters: int, *, n_init: int = 3, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        n_init: int = 3,
+        random_state: int = 0,
+        init: str = "k-means++",
+    ) -> None:
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.random_state = random_state
+        self.init = init
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit one k-means per class.
@@ -58,8 +68,12 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
         centers, labels = [], []
         for label, share in zip(self.classes_, shares, strict=True):
             rows = X[y == label]
-            k = min(int(share), len(np.unique(rows, axis=0)))
-            found = KMeans(k, n_init=self.n_init, random_state=self.random_state).fit(rows)
+            k = int(share)
+            if len(rows) < 100 * k:  # few rows may be fewer still without repetitions
+                k = min(k, len(np.unique(rows, axis=0)))
+            found = KMeans(
+                k, init=self.init, n_init=self.n_init, random_state=self.random_state
+            ).fit(rows)
             centers.append(found.cluster_centers_)
             labels += [label] * k
         self.cluster_centers_ = np.concatenate(centers)

@@ -36,6 +36,7 @@ from dkmeans.model.prototypes import Prototypes
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
 _SLOPE = 5.0  # of the cost that tells which clusters to split
 _SETTLE, _SETTLE_LAST = 3, 30  # moves to the means after a stage, and at the end
+_SETTLE_WARILY_LAST = 10  # the same where each move takes a look at all prototypes
 _SHARES = 64  # steps between nothing and the whole weight of a row
 _LESS = 1 - 1e-9  # the wary way must cost less by more than rounding
 _PATIENCE = 5  # stages without gain before the guaranteed ending takes over
@@ -108,9 +109,9 @@ def _stage(
         return None
     budget = run.rules.max_clusters
     last = budget is not None and len(children.parents) >= budget
-    times = _SETTLE_LAST if last else _SETTLE
     if not wary:
-        return _settled(run, children, times)
+        return _settled(run, children, _SETTLE_LAST if last else _SETTLE)
+    times = _SETTLE_WARILY_LAST if last else _SETTLE
     children = _settled_warily(run, field, children, times)
     return _without_harmful(field, children, more_than=len(state.prototypes))
 

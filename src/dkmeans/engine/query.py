@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign, pack
-from dkmeans.kernels.block import Indices, Matrix, dense_rows, most_terms
+from dkmeans.kernels.block import Indices, Matrix, most_terms
 from dkmeans.kernels.compiled import loops_for
-from dkmeans.kernels.distances import all_distances
-from dkmeans.kernels.reference import squared_distances, to_distance
+from dkmeans.kernels.distances import all_distances, paired_distances
+from dkmeans.kernels.reference import to_distance
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 22
@@ -44,18 +44,24 @@ def class_distances(
     """Distance of each row to the nearest prototype of each class; infinite for classes without."""
     centers = prototypes.centers
     out = np.full((X.shape[0], n_classes), np.inf, dtype=centers.dtype)
+    loops = loops_for(X, len(centers))
     packs = {
-        c: pack(centers[prototypes.classes == c], sparse=sp.issparse(X))
+        c: pack(
+            centers[prototypes.classes == c],
+            sparse=sp.issparse(X),
+            loops=loops,
+            n_terms=most_terms(X),
+        )
         for c in np.unique(prototypes.classes)
     }
 
     def task(tile: slice) -> None:
         block = X[tile]
-        rows = dense_rows(block, slice(None))
-        labels = np.empty(len(rows), dtype=np.intp)
+        everyone = np.arange(block.shape[0])
+        labels = np.empty(len(everyone), dtype=np.intp)
         for c, packed in packs.items():
             assign(block, packed, labels)
-            squares = squared_distances(rows, packed.centers[labels])
+            squares = paired_distances(block, everyone, packed.centers, labels, loops)
             out[tile, c] = to_distance(squares, out.dtype)
 
     _for_tiles(task, X, len(centers), n_threads)
