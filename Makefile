@@ -23,8 +23,9 @@ lint: $(VENV)/.ready-dev
 check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto
 
-oldest: $(OLDEST)/.ready  ## the estimator's contract on the oldest versions that are supported
-	$(OLDEST)/bin/python -m pytest -n auto -m "not study" tests
+oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, with and without compiled loops
+	$(OLDEST)/bin/python -m pytest -n auto tests/test_compiled.py tests/test_kernels.py
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto -m "not study" tests
 
 # Virtual environments, made again only when pyproject.toml changes.
 

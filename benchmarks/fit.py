@@ -15,7 +15,14 @@ import time
 import warnings
 
 import numpy as np
-from common import curved_border, data_folder, overlapping_blobs, print_result, yale_faces
+from common import (
+    best_times,
+    curved_border,
+    data_folder,
+    overlapping_blobs,
+    print_result,
+    yale_faces,
+)
 from sklearn.cluster import KMeans
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
@@ -92,21 +99,14 @@ def faces(folder, people, repeats):
     names = ("k-means", "discriminative")
     times = dict.fromkeys(names, 0.0)
     for person in np.unique(y)[:people]:
-        target = y == person
+        ours = DiscriminativeKMeans(8, growth="paper", repulsion=0.25)
+        theirs = KMeans(8, init="random", n_init=1, random_state=0)
         jobs = {
-            "k-means": lambda: KMeans(8, init="random", n_init=1, random_state=0).fit(X),
-            "discriminative": lambda t=target: DiscriminativeKMeans(
-                8, growth="paper", repulsion=0.25
-            ).fit(X, t),
+            "k-means": lambda model=theirs: model.fit(X),
+            "discriminative": lambda model=ours, target=y == person: model.fit(X, target),
         }
-        best = dict.fromkeys(names, np.inf)
-        for _ in range(repeats):
-            for name, job in jobs.items():
-                start = time.perf_counter()
-                job()
-                best[name] = min(best[name], time.perf_counter() - start)
-        for name in names:
-            times[name] += best[name]
+        for name, best in best_times(jobs, repeats).items():
+            times[name] += best
     print(f"\nExtended Yale B, {len(X)} faces, 8 clusters, sum over {people} people")
     for name in names:
         print(f"{name:28s}{times[name]:10.2f} s")

@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dkmeans.kernels.assign import assign, assign_own_and_rival, pack
+from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums
 
-try:
-    from dkmeans.kernels import loops
-except ImportError:
-    ways = [None]
-else:
-    ways = [None, loops]  # what NumPy does, and what is compiled
+loops = loops_for(np.empty((1, ENOUGH)))
+ways = [None] if loops is None else [None, loops]  # what NumPy does, and what is compiled
 
 
 def matrices(max_rows=12, max_columns=4, elements=strategies.wild):

@@ -7,38 +7,23 @@ stays here.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dkmeans.engine.changed import Known, assign_by_change
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.summable import NOBODY, SummableRows
 from dkmeans.engine.tally import Tally, run_starts
-from dkmeans.kernels.assign import assign, assign_changed, pack
+from dkmeans.kernels.assign import assign, pack
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.distances import OwnDistances, on_far_side, paired_distances
-from dkmeans.kernels.reference import to_distance
 from dkmeans.model.prototypes import Prototypes
 
-_WORTH = 0.5  # share of the centres that may have changed for others to be left out
 _BAND = 4096  # rows of a class that are visited before those of the next class, about
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What the last pass over all rows found."""
-
-    centers: npt.NDArray[np.floating]
-    labels: Indices
-    y: Indices
-    tally: Tally
-
-    def still_true(self, labels: Indices, y: Indices) -> bool:
-        """Tell whether rows have not been given other cells or classes since."""
-        return self.labels is labels and self.y is y
 
 
 class Rows(SummableRows):
@@ -49,7 +34,7 @@ class Rows(SummableRows):
         self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
         self.previous: Indices = self.labels  # labels before the last pass, as indices of today
         self._by_class: Indices | None = None  # row numbers, once they are needed
-        self._known: _Known | None = None
+        self._known: Known | None = None
 
     def assign(
         self, prototypes: Prototypes, came_from: Indices, memory: Memory | None = None
@@ -74,18 +59,18 @@ class Rows(SummableRows):
         if known is not None and not known.still_true(self.labels, self.y):
             known = None
         previous = np.where(self.labels < 0, NOBODY, came_from[self.labels])
-        before = self.labels, self.squares
+        before = self.squares
         self.labels, self.squares = np.empty_like(self.labels), np.empty_like(self.squares)
         rest: Indices | None = None
         if known is not None and self.loops and not sp.issparse(self.X):
-            rest = self._assign_changed(known, prototypes.centers, came_from, previous, *before)
+            rest = assign_by_change(self, known, prototypes.centers, came_from, previous, before)
         self._assign_all(prototypes.centers, rest)
         self.previous = previous
         changed = self.labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
         self._square_units = self._units(self._largest_square(prototypes, memory))
         tally = self.tally() if known is None else self._amended(known, came_from)
-        self._known = _Known(prototypes.centers, self.labels, self.y, tally)
+        self._known = Known(prototypes.centers, self.labels, self.y, tally)
         return tally, moved
 
     def _assign_all(self, centers: npt.NDArray[np.floating], rows: Indices | None) -> None:
@@ -108,73 +93,7 @@ class Rows(SummableRows):
 
         self.for_tiles(task, len(centers), None if rows is None else len(rows))
 
-    def _assign_changed(
-        self,
-        known: "_Known",
-        centers: npt.NDArray[np.floating],
-        came_from: Indices,
-        own: Indices,
-        labels: Indices,
-        squares: Floats,
-    ) -> Indices | None:
-        """Assign rows by looking at the centres that have changed since the last pass.
-
-        To a row whose own centre has not moved away, no centre that has stayed in its place can be
-        the nearest now: it was not nearer before, nor first among equals, as prototypes keep their
-        order.
-
-        Returns
-        -------
-        rest : array or None
-            The rows that have to look at all centres; None if that is all of them.
-        """
-        there = np.flatnonzero(came_from >= 0)
-        now = came_from[there]
-        if (np.diff(now) < 0).any():
-            return None
-        in_place = np.zeros(len(centers), dtype=bool)
-        in_place[now] = (centers[now] == known.centers[there]).all(axis=1)
-        changed = np.flatnonzero(~in_place)
-        if len(changed) > len(centers) * _WORTH:
-            return None
-        if not len(changed):
-            changed = np.zeros(1, dtype=np.intp)  # nothing is nearer than one's own centre
-        number = np.full(len(centers), NOBODY)
-        number[changed] = np.arange(len(changed))
-        packed = pack(centers[changed], sparse=False, loops=self.loops)
-        own_distances = OwnDistances(centers, sparse=False, loops=self.loops)
-        look_again = np.ones(len(own), dtype=bool)
-
-        def task(tile: slice) -> None:
-            mine, near = own[tile], squares[tile].copy()
-            stale = np.flatnonzero((mine >= 0) & ~in_place[mine])
-            moved = np.empty(len(stale))
-            own_distances(self.X[tile], mine[stale], moved, stale)
-            away = to_distance(moved, centers.dtype) > to_distance(near[stale], centers.dtype)
-            near[stale] = moved
-            content = mine >= 0
-            content[stale[away]] = False
-            rows = np.flatnonzero(content)
-            if not len(rows):
-                return
-            nearest = np.empty(len(rows), dtype=np.intp)
-            doubt = assign_changed(
-                self.X[tile], packed, rows, number[mine[rows]], near[rows], nearest
-            )
-            goes = np.flatnonzero(nearest >= 0)
-            mine, target = mine.copy(), changed[nearest[goes]]
-            mine[rows[goes]] = target
-            far = np.empty(len(goes))
-            own_distances(self.X[tile], target, far, rows[goes])
-            near[rows[goes]] = far
-            self.labels[tile], self.squares[tile] = mine, near
-            content[rows[doubt]] = False
-            look_again[tile] = ~content
-
-        self.for_tiles(task, len(changed))
-        return np.flatnonzero(look_again)
-
-    def _amended(self, known: "_Known", came_from: Indices) -> Tally:
+    def _amended(self, known: Known, came_from: Indices) -> Tally:
         """Tally by what is known and the rows that have changed their cell since."""
         before = self._codes(self.previous)
         after = self.group_codes()
@@ -281,7 +200,7 @@ class Rows(SummableRows):
         self.previous = np.where(self.previous < 0, NOBODY, new_index[self.previous])
         if known is not None and is_true:
             centers, tally = known.centers[new_index >= 0], known.tally.renamed(new_index)
-            self._known = _Known(centers, self.labels, self.y, tally)
+            self._known = Known(centers, self.labels, self.y, tally)
 
     def label_all(self, prototypes: Prototypes) -> None:
         """Give rows of weight 0 whose prototype was dropped a label again."""

@@ -1,8 +1,10 @@
 """When to use the compiled loops: where numba is installed, and for data that are worth it.
 
-Small problems never wait for a compiler, nor for the import of numba.
+Small problems never wait for a compiler, nor for the import of numba. NUMBA_DISABLE_JIT=1 in the
+environment leaves all work to NumPy.
 """
 
+import os
 from functools import cache
 from types import ModuleType
 
@@ -22,6 +24,8 @@ def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
 
 @cache
 def _loops() -> ModuleType | None:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return None
     try:
         from dkmeans.kernels import loops
     except ImportError:

@@ -1,0 +1,80 @@
+"""Threads: who may set how many, and what is left behind."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.engine.threads import default_threads, for_each
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def fitted_centers(_=None):
+    return DiscriminativeKMeans(6).fit(*data()).cluster_centers_.tobytes()
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_limits_of_threadpoolctl_are_kept():
+    with threadpool_limits(1):
+        assert default_threads() == 1
+    with threadpool_limits(1, user_api="blas"):
+        assert default_threads() == 1
+    assert default_threads() == min(len(os.sched_getaffinity(0)), *blas_threads())
+
+
+def test_our_own_hold_on_blas_is_not_mistaken_for_a_limit():
+    free, seen = default_threads(), []
+    for_each(lambda _: seen.append((default_threads(), blas_threads())), [slice(0, 1)], 1)
+    assert seen == [(free, [1] * len(blas_threads()))]
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
+def test_environment_variables_are_honoured(name):
+    code = "from dkmeans.engine.threads import default_threads; print(default_threads())"
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
+    printed = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment | {name: "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout.strip() == "1"
+
+
+def test_workers_of_joblib_share_the_cores():
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        found = joblib.Parallel(2)(joblib.delayed(default_threads)() for _ in range(2))
+    assert found == [1, 1]
+
+
+def test_nothing_is_changed_for_the_process():
+    before = threadpool_info()
+    environment = dict(os.environ)
+    DiscriminativeKMeans(6, n_threads=2, refine="margin").fit(*data()).predict(data()[0])
+    assert threadpool_info() == before
+    assert dict(os.environ) == environment
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings(
+    "ignore:This process:DeprecationWarning"
+)  # pytest has threads of its own
+def test_processes_may_be_forked_or_spawned(method):
+    expected = fitted_centers()  # so that the parent has had its threads
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(fitted_centers, range(2)) == [expected] * 2
