@@ -626,8 +626,12 @@ class NaiveBest(Naive):
         children = []
         for i in sorted(rows):
             parts = halves[i] if i in chosen else [self.group(classes[i], rows[i])]
-            children += [(i, classes[i], self.cast(map(float, g.mean))) for g in parts]
-        return children
+            children += [
+                (half, (i, classes[i], self.cast(map(float, g.mean))))
+                for half, g in enumerate(parts)
+            ]
+        children.sort(key=lambda child: (child[1][1], child[0], child[1][0]))
+        return [child for _, child in children]
 
     def own_rows(self, centers, classes):
         """Rows of each prototype when every row goes to the nearest of its class."""

@@ -70,10 +70,12 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
                     seen_warily = field.margins(_as_prototypes(wary))
                     if field.cost(seen_warily, FINAL_SLOPE) < _LESS * cost:
                         children, seen, noisy = wary, seen_warily, True
-            children = _revived(field, children, seen)
+            as_seen, children = children, _revived(field, children, seen)
         before = len(state.prototypes)
-        state = run.advance(state, "grow", children)
-        state, margins = _measured(field, state)
+        is_seen = np.array_equal(as_seen.centers, children.centers)
+        state = run.advance(state, "grow", children, seen.found() if is_seen else None)
+        known = seen if _is_same(state.prototypes, as_seen) else None
+        state, margins = _measured(field, state, known)
         yield state
         gained = state.cells.excess < least or len(state.prototypes) > before
         stale = 0 if gained else stale + 1
@@ -81,11 +83,14 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     return state
 
 
-def _measured(field: Field, state: State) -> tuple[State, Margins | None]:
-    """Find the margins, unless there is but one class, and note what they cost."""
+def _measured(
+    field: Field, state: State, margins: Margins | None = None
+) -> tuple[State, Margins | None]:
+    """Find the margins if they are not known, and note what they cost; one class has none."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return state, None
-    margins = field.margins(state.prototypes)
+    if margins is None:
+        margins = field.margins(state.prototypes)
     return replace(state, margin_cost=field.cost(margins, FINAL_SLOPE)), margins
 
 
@@ -147,6 +152,9 @@ def _split(
     halves = halves.take(np.flatnonzero(np.isin(halves.cells, split)))
     others = own.take(np.flatnonzero(~np.isin(own.cells, split)))
     both = others.and_also(halves)
+    # In the order that they will have as prototypes, where new ones come last in their class.
+    is_second = np.append(False, both.cells[1:] == both.cells[:-1])
+    both = both.take(np.lexsort((both.cells, is_second, both.classes)))
     centers = _centers(run, both)
     cut_short = run.rules.max_clusters is not None  # all of a budget is to be spent
     return Children(both.cells, both.classes, centers, cut_short)
@@ -231,6 +239,12 @@ def _moved(run: Run, children: Children, tally: Tally) -> Children:
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
     """Means of groups, as centres."""
     return as_centers(groups.means, run.rows.X.dtype, unit=run.rules.unit)
+
+
+def _is_same(prototypes: Prototypes, children: Children) -> bool:
+    return np.array_equal(prototypes.classes, children.classes) and np.array_equal(
+        prototypes.centers, children.centers
+    )
 
 
 def _as_prototypes(children: Children) -> Prototypes:

@@ -7,6 +7,7 @@ import numpy as np
 
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
+from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.rowhash import Hashes, flush, hash_rows
 
 _VALUES = 1 << 16  # how many are looked at together
@@ -37,16 +38,21 @@ def agree_on_labels(
 def hash_all(X: Matrix, n_threads: int) -> Hashes:
     """Hash all rows; identical ones alike."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
+    loops = loops_for(X)
 
     def task(tile: slice) -> None:
-        hashes[tile] = hash_rows(X[tile])
+        hashes[tile] = hash_rows(X[tile], loops)
 
-    for_each(task, tiles(X.shape[0], max(1, _VALUES // X.shape[1])), n_threads)
+    values = _VALUES if loops is None else 16 * _VALUES
+    for_each(task, tiles(X.shape[0], max(1, values // X.shape[1])), n_threads)
     return hashes
 
 
 def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) -> list[Indices]:
     hashes = hash_all(X, n_threads)
+    ordered = np.sort(hashes[rows])
+    if (ordered[1:] != ordered[:-1]).all():
+        return []  # the usual case
     order = rows[np.lexsort((rows, hashes[rows]))]
     starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
     low, high = np.minimum.reduceat(y[order], starts), np.maximum.reduceat(y[order], starts)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import expit
 
-from dkmeans.engine.rows import Rows
+from dkmeans.engine.rows import Found, Rows
 from dkmeans.engine.tally import by_group, run_starts
 from dkmeans.kernels.assign import assign_own_and_rival, pack
 from dkmeans.kernels.block import Floats, Indices, dense_rows
@@ -52,6 +52,11 @@ class Margins:
         """Margins; 0 for rows that lie on both."""
         sums = self.near + self.far
         return np.divide(self.near - self.far, sums, out=np.zeros_like(sums), where=sums > 0)
+
+    def found(self) -> Found:
+        """Where the rows go."""
+        squares = np.where(self.winner == self.own, self.near, self.far)
+        return Found(self.rows, self.winner, squares)
 
     def wins(self) -> npt.NDArray[np.bool_]:
         """Tell which prototypes are the nearest of all to some row."""

@@ -7,7 +7,7 @@ stays here.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +26,15 @@ from dkmeans.model.prototypes import Prototypes
 _BAND = 4096  # rows of a class that are visited before those of the next class, about
 
 
+@dataclass(frozen=True)
+class Found:
+    """Nearest prototypes of some rows."""
+
+    rows: Indices
+    labels: Indices
+    squares: Floats  # squared distances to them
+
+
 class Rows(SummableRows):
     """Rows in memory with the cells that they are in."""
 
@@ -37,7 +46,11 @@ class Rows(SummableRows):
         self._known: Known | None = None
 
     def assign(
-        self, prototypes: Prototypes, came_from: Indices, memory: Memory | None = None
+        self,
+        prototypes: Prototypes,
+        came_from: Indices,
+        memory: Memory | None = None,
+        found: Found | None = None,
     ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
 
@@ -48,6 +61,8 @@ class Rows(SummableRows):
             For each prototype of the last pass its index now, or -1 if it is gone.
         memory : Memory or None
             What will be added to the tally.
+        found : Found or None
+            Where some of the rows go, if that is known.
 
         Returns
         -------
@@ -62,7 +77,10 @@ class Rows(SummableRows):
         before = self.squares
         self.labels, self.squares = np.empty_like(self.labels), np.empty_like(self.squares)
         rest: Indices | None = None
-        if known is not None and self.loops and not sp.issparse(self.X):
+        if found is not None:
+            self.labels[found.rows], self.squares[found.rows] = found.labels, found.squares
+            rest = np.setdiff1d(np.arange(len(self.y)), found.rows, assume_unique=True)
+        elif known is not None and self.loops and not sp.issparse(self.X):
             rest = assign_by_change(self, known, prototypes.centers, came_from, previous, before)
         self._assign_all(prototypes.centers, rest)
         self.previous = previous

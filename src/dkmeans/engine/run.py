@@ -8,7 +8,7 @@ import numpy as np
 
 from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
 from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Rows
+from dkmeans.engine.rows import Found, Rows
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
@@ -113,15 +113,27 @@ class Run:
             0, "start", Prototypes(center, heaviest, ids), groups, moved, False, None
         )
 
-    def advance(self, state: State, phase: str, children: Children) -> State:
-        """Let the children take over, assign every row, and drop prototypes that own none."""
+    def advance(
+        self, state: State, phase: str, children: Children, found: Found | None = None
+    ) -> State:
+        """Let the children take over, assign every row, and drop prototypes that own none.
+
+        `found` tells where rows go, if that is known, and if the prototypes have the order of the
+        children.
+        """
         number = state.round + 1
         prototypes, ids = self._inherit(state.prototypes, children, number)
         memory = None
         if state.memory is not None:
             memory = _hand_down(state.memory, state.prototypes, children, ids, prototypes)
+        in_order = np.array_equal(prototypes.classes, children.classes) and np.array_equal(
+            prototypes.centers, children.centers
+        )
         groups, moved = self.rows.assign(
-            prototypes, _index_now(state.prototypes, prototypes), memory
+            prototypes,
+            _index_now(state.prototypes, prototypes),
+            memory,
+            found if in_order else None,
         )
         cut_short = state.cut_short or children.cut_short
         return self._state(number, phase, prototypes, groups, moved, cut_short, memory)

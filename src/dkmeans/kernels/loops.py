@@ -21,6 +21,7 @@ from dkmeans.kernels.register_tile import (
     update_two_least,
     update_two_least_sparse,
 )
+from dkmeans.kernels.rowhash import MIXER
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _ANCHOR = 1.5 * 2.0**52  # adding it times a unit, and taking it away, rounds to that unit
@@ -108,14 +109,18 @@ def group_sums(
 ) -> None:
     """Add up slices of rows, group by group; see `kernels.tally.group_sums`."""
     n_slices, d = units.shape
-    rest = np.empty(d)
+    rest, anchors = np.empty(d), _ANCHOR * units
     start = 0
     for g in range(len(ends)):
         for at in range(start, ends[g]):
             row = X[order[at]]
+            first, sums, anchor = rest[:d], out[0, g], anchors[0]
             for j in range(d):
-                rest[j] = row[j]
-            for s in range(n_slices):
+                value = np.float64(row[j])
+                piece = (value + anchor[j]) - anchor[j]
+                sums[j] += piece
+                first[j] = value - piece
+            for s in range(1, n_slices):
                 _add_slice(rest, units[s], out[s, g])
         start = ends[g]
 
@@ -188,6 +193,33 @@ def rounded_sums(
                 term = (np.float64(row[j]) - shift[j]) * coefficient
                 sums[j] += ((term + anchors[j]) - anchors[j]) * weight
         start = ends[g]
+
+
+@_compiled
+def hash_rows(
+    bits: npt.NDArray[np.unsignedinteger],
+    limit: Any,
+    keys: npt.NDArray[np.uint64],
+    out: npt.NDArray[np.uint64],
+) -> None:
+    """Hash rows by the bits of their values; see `kernels.rowhash`.
+
+    Magnitudes up to the limit, as bits, count as zero. All numbers are unsigned of 64 bits.
+    """
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    half, mixer, least = np.uint64(32), np.uint64(MIXER), np.uint64(limit)
+    for i in range(bits.shape[0]):
+        row, total = bits[i], np.uint64(0)
+        for j in range(len(row)):
+            value = np.uint64(row[j])
+            if value & ~sign <= least:
+                value = np.uint64(0)
+            value ^= value >> half
+            value *= keys[j]
+            value ^= value >> half
+            value *= mixer
+            total += value ^ (value >> half)
+        out[i] = total
 
 
 def _prepare(

@@ -4,17 +4,29 @@ Magnitudes below 2**-480 count as zero. Rows that still differ then differ by at
 some feature, whose square does not underflow: their distance is not zero.
 """
 
+from types import ModuleType
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Matrix
 
+MIXER = 0xD6E8FEB86659FD93
 Hashes = npt.NDArray[np.uint64]
 
 
-def hash_rows(X: Matrix) -> Hashes:
-    """Hash each row of a block. Zeros add nothing, so that CSR rows hash as dense ones do."""
+def hash_rows(X: Matrix, loops: ModuleType | None = None) -> Hashes:
+    """Hash each row of a block. Zeros add nothing, so that CSR rows hash as dense ones do.
+
+    `loops` is `kernels.loops`, where it is to be used.
+    """
+    if loops is not None and not sp.issparse(X):
+        hashes = np.empty(len(X), dtype=np.uint64)
+        limit = np.array([2.0**-480], dtype=X.dtype).view(f"u{X.dtype.itemsize}")[0]
+        bits = X.view(f"u{X.dtype.itemsize}")
+        loops.hash_rows(bits, limit, _column_keys(X.shape[1]), hashes)
+        return hashes
     if sp.issparse(X):
         scrambled = _scramble(X.data, _column_keys(X.shape[1])[X.indices])
         sums = np.zeros(len(X.indptr), dtype=np.uint64)
@@ -36,7 +48,7 @@ def _scramble(values: npt.NDArray[np.floating], keys: Hashes) -> Hashes:
     bits ^= bits >> np.uint64(32)  # numbers such as 2.0 have high bits only
     mixed = bits * keys
     mixed ^= mixed >> np.uint64(32)
-    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    mixed *= np.uint64(MIXER)
     mixed ^= mixed >> np.uint64(32)
     return mixed
 
