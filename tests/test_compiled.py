@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from dkmeans.engine.rows import Rows
 from dkmeans.kernels import compiled
 from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units
+from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums, rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
@@ -68,6 +70,12 @@ def test_rounded_sums(block):
     for weights in (None, rng.integers(0, 4, len(X)).astype(float)):
         arguments = X, shift, coefficients, weights, order, starts, units
         np.testing.assert_array_equal(rounded_sums(*arguments), rounded_sums(*arguments, loops))
+
+
+def test_hashes(block):
+    X, *_ = block
+    X[3, :4] = 0.0, -0.0, X.dtype.type(2.0**-480), -X.dtype.type(2.0**-481)
+    np.testing.assert_array_equal(hash_rows(X), hash_rows(X, loops))
 
 
 def test_sides(block):
@@ -154,6 +162,40 @@ def test_fits_are_the_same_with_and_without(monkeypatch, parameters):
     np.testing.assert_array_equal(plain.cluster_centers_, fast.cluster_centers_)
     np.testing.assert_array_equal(plain.labels_, fast.labels_)
     assert plain.inertia_ == fast.inertia_
+
+
+def layouts(X, folder):
+    """Yield the same values in all the ways in which arrays may lie in memory."""
+    yield "columns first", np.asfortranarray(X)
+    wide = np.zeros((2 * len(X), 2 * X.shape[1]), dtype=X.dtype)
+    wide[::2, 1::2] = X
+    yield "strided", wide[::2, 1::2]
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    yield "read-only", frozen
+    np.save(folder / "X.npy", X)
+    yield "on disk", np.load(folder / "X.npy", mmap_mode="r")
+    sparse = sp.csr_array(X)
+    yield "CSR", sparse
+    sparse = sparse.copy()
+    sparse.indices, sparse.indptr = (a.astype(np.int64) for a in (sparse.indices, sparse.indptr))
+    yield "CSR of 64 bits", sparse
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 7)).astype(dtype)
+    X[::5] = 0.0
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+    monkeypatch.setattr(compiled, "ENOUGH", 1)
+    expected = DiscriminativeKMeans(25, growth="paper").fit(X, y)
+    for name, same in layouts(X, tmp_path):
+        model = DiscriminativeKMeans(25, growth="paper").fit(same, y)
+        assert model.labels_.tolist() == expected.labels_.tolist(), name
+        assert model.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
+        assert (model.predict_cluster(same) == expected.labels_).all(), name
+        assert (model.predict_proba(same) == expected.predict_proba(X)).all(), name
 
 
 def test_small_fits_do_not_import_numba():

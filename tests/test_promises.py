@@ -351,3 +351,25 @@ def test_converged_with_min_cluster_size_means_no_cell_holds_two_large_groups(da
     for cell in range(model.n_clusters_):
         inside = model.labels_ == cell
         assert (np.bincount(y[inside], w[inside]) >= size).sum() <= 1
+
+
+@pytest.mark.study
+def test_many_classes_and_many_prototypes_fit_in_memory():
+    """1000 classes, 20,000 prototypes, d = 256: k x C x d alone would take 40 terabytes."""
+    code = """
+import resource, numpy as np
+from dkmeans import DiscriminativeKMeans
+rng = np.random.default_rng(0)
+y = np.arange(22_000) % 1000
+X = rng.normal(size=(len(y), 256)).astype(np.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = DiscriminativeKMeans(20_000, growth="paper").fit(X, y)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(model.n_clusters_, (after - before) / 2**20)
+"""
+    printed = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    clusters, gibibytes = printed.split()
+    assert int(clusters) == 20_000
+    assert float(gibibytes) < 1.0
