@@ -123,6 +123,41 @@ def test_assign_copes_with_rows_far_beyond_the_centres(way):
     assert labels.tolist() == naive.nearest(X, centers, np.float32)
 
 
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("d", [300, 1000, 20_001])
+def test_assign_bears_sums_that_no_longer_grow(d, sparse, way):
+    """Each of many small terms is rounded away where the sum is large already."""
+    large, small = 1.345**0.5, (2.0**-23 * 0.995) ** 0.5
+    centers, row = np.zeros((4, d)), np.zeros((1, d))
+    centers[:, 0] = large, large, -large, -large
+    centers[2:, 1] = 3.5, -3.5
+    centers[0, 3:], centers[1, 3:] = -small, small
+    row[0, 0], row[0, 3:] = -large, small
+    row[0, 2] = centers[0, 2] = ((d - 3) * small**2 * 0.95) ** 0.5
+    centers[1, 2] = -centers[0, 2]
+    centers, row = centers.astype(np.float32), row.astype(np.float32)
+    label = np.empty(1, dtype=np.intp)
+    packed = pack(centers, sparse=sparse, loops=way)
+    assign(sp.csr_array(row) if sparse else row, packed, label)
+    assert label.tolist() == naive.nearest(row, centers, np.float32)
+
+
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "near", "far"), [(np.float32, 1e-30, 1e8), (np.float64, 1e-165, 1e-165)]
+)
+def test_assign_at_the_ends_of_the_range(dtype, near, far, sparse, way):
+    rng = np.random.default_rng(0)
+    centers, X = (rng.normal(size=(n, 16)) for n in (5, 2000))
+    centers, X = (centers * near).astype(dtype), (X * far).astype(dtype)
+    labels = np.empty(len(X), dtype=np.intp)
+    packed = pack(centers, sparse=sparse, loops=way)
+    assign(sp.csr_array(X) if sparse else X, packed, labels)
+    assert labels.tolist() == naive.nearest(X, centers, dtype)
+
+
 @given(X=matrices(), dtype=strategies.dtypes, sparse=st.booleans())
 def test_all_distances_are_the_reference(X, dtype, sparse):
     X = np.clip(X, -1e15, 1e15).astype(dtype)

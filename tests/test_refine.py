@@ -1,6 +1,7 @@
 """Margin refinement."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,19 +165,37 @@ def test_all_that_is_fitted_belongs_together(digits):
     np.testing.assert_allclose(history.impurity[-1], impurity)
 
 
-def test_idle_prototypes_go_to_the_safest_rows_of_their_class():
-    X = np.array([[-1.0], [1.0], [4.0], [9.0], [11.0]])
-    y = np.array([0, 0, 0, 1, 1])
-    classes = np.array([0, 0, 0, 1])
-    prototypes = Prototypes(np.array([[0.0], [50.0], [60.0], [10.0]]), classes, np.arange(4))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_idle_prototypes_share_the_rows_of_others(sparse):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 50)
+    X = rng.normal(size=(100, 3)) + 6.0 * y[:, None]
+    classes = np.array([0, 0, 0, 1, 1])
+    centers = np.array([[-9.0], [-5.0], [900.0], [15.0], [800.0]]) + np.zeros((5, 3))
+    prototypes = Prototypes(centers, classes, np.arange(5))
+    field = Field(Rows(sp.csr_array(X) if sparse else X, y, None, n_classes=2))
+    assert field.margins(prototypes).wins().tolist() == [False, True, False, True, False]
+    busy = prototypes.take(np.array([1, 3]))
+    which, places = field.twins(field.margins(prototypes), prototypes, np.array([0, 4]))
+    assert which.tolist() == [0, 4]
+    assert (np.abs(places - busy.centers) < 0.01).all()
+    moved = centers.copy()
+    moved[which] = places
+    found = field.margins(replace(prototypes, centers=moved))
+    assert found.wins()[[0, 1, 3, 4]].all()
+    before, after = (cost_of(c, classes, X, y) for c in (centers, moved))
+    assert abs(after - before) < 1e-3 * before + 1e-9
+
+
+def test_nothing_to_share_is_no_error():
+    X, y = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
     field = Field(Rows(X, y, None, n_classes=2))
-    found = refine_module._peopled(field, prototypes)
-    # The safest rows are -1 and 1; then 4 is nearer to 1 than to 0, whose prototype follows.
-    assert found.centers.tolist() == [[4.0], [-1.0], [1.0], [10.0]]
-    assert found.cost <= cost_of(prototypes.centers, classes, X, y)
-    np.testing.assert_allclose(found.cost, cost_of(found.centers, classes, X, y), atol=1e-12)
-    nowhere = Prototypes(np.array([[0.0]] * 6 + [[10.0]]), np.repeat([0, 1], [6, 1]), np.arange(7))
-    assert refine_module._peopled(field, nowhere) is None  # six prototypes for three rows
+    prototypes = Prototypes(
+        np.array([[0.5]] * 4 + [[9.0]]), np.repeat([0, 1], [4, 1]), np.arange(5)
+    )
+    which, places = field.twins(field.margins(prototypes), prototypes, np.array([1, 2, 3]))
+    assert which.shape == (1,)  # around 0.5 there is room for one more
+    assert places.shape == (1, 1)
 
 
 def test_csr_is_refined_as_dense_rows_are(digits):

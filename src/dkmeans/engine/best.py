@@ -174,7 +174,7 @@ def _halves(run: Run, groups: Tally) -> Tally:
 def _revived(field: Field, children: Children, margins: Margins) -> Children:
     """Put children that would win no row on the worst row of their class, which they then own."""
     lost = np.flatnonzero(~margins.wins())
-    which, places = field.rows_for(margins, children.classes, lost)
+    which, places = field.worst_rows(margins, children.classes, lost)
     centers = children.centers.copy()
     centers[which] = places
     return replace(children, centers=centers)

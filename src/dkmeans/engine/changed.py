@@ -80,7 +80,7 @@ def assign_by_change(
     """
     there = np.flatnonzero(came_from >= 0)
     now = came_from[there]
-    if (np.diff(now) < 0).any():
+    if (np.diff(now) <= 0).any():
         return None
     in_place = np.zeros(len(centers), dtype=bool)
     in_place[now] = (centers[now] == known.centers[there]).all(axis=1)

@@ -26,13 +26,14 @@ from dkmeans.kernels.assign import assign_own_and_rival, pack
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import cut, grid_units
-from dkmeans.kernels.reference import to_distance
+from dkmeans.kernels.reference import inner_products, to_distance
 from dkmeans.kernels.tally import rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost that counts
 _WHOLE = 2.0**26  # whole weights up to this total count as rows so many times, to the last bit
 _NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, counts as zero
+_BESIDE = 2.0**-10  # how far beside a prototype its twin is, relative to its rows
 _NEAR = 1e-6  # rows this near to both, relative to the data's spread, pull no harder than that
 
 
@@ -180,20 +181,10 @@ class Field:
         gradient[np.abs(gradient).max(axis=1) <= _NOISE * strength] = 0.0
         return gradient
 
-    def rows_for(
-        self, margins: Margins, classes: Indices, which: Indices, *, safest: bool = False
+    def worst_rows(
+        self, margins: Margins, classes: Indices, which: Indices
     ) -> tuple[Indices, Floats]:
-        """Find, for some prototypes, different rows of their class that they would win.
-
-        Parameters
-        ----------
-        margins : Margins
-        classes : array
-            Of all prototypes.
-        which : array
-            The prototypes.
-        safest : bool
-            Whether to choose the rows that are deepest inside their class, not the worst ones.
+        """Find, for some prototypes, different rows of their class with the largest margins.
 
         Returns
         -------
@@ -202,7 +193,7 @@ class Field:
         places : array
             The rows. Ties are decided by the rows' values.
         """
-        relative = margins.relative() * (-1 if safest else 1)
+        relative = margins.relative()
         y = self._rows.y[margins.rows]
         chosen, places = [], []
         for c in np.unique(classes[which]):
@@ -222,6 +213,42 @@ class Field:
         if not chosen:
             return which, np.empty((0, self._rows.X.shape[1]))
         return np.concatenate(chosen), np.concatenate(places)
+
+    def twins(
+        self, margins: Margins, prototypes: Prototypes, idle: Indices
+    ) -> tuple[Indices, Floats]:
+        """Find places for idle prototypes right beside busy ones of their class.
+
+        The two share the rows of one, and next to nothing changes for all other rows: a place on
+        a row would be far from where refined prototypes are. Of two rows x and z of a busy
+        prototype at p, with w = (x + z) / 2 - p, the step goes along the part of x - z that is
+        at right angles to w. Then x is nearer to the new place, and z to the old one.
+
+        Returns
+        -------
+        which : array
+            The prototypes for which there was a place.
+        places : array
+        """
+        counts = np.bincount(margins.winner, minlength=margins.k)
+        chosen, places = [], []
+        for c in np.unique(prototypes.classes[idle]):
+            busy = np.flatnonzero((prototypes.classes == c) & (counts > 1))
+            busy = busy[np.argsort(-counts[busy], kind="stable")]
+            waiting = idle[prototypes.classes[idle] == c].tolist()
+            for p in busy:
+                values = dense_rows(self._rows.X, margins.rows[margins.winner == p])
+                order = np.lexsort(values.T[::-1])
+                x, z = values[order[[0, -1]]].astype(np.float64)
+                center = prototypes.centers[p].astype(np.float64)
+                w, across = ((x + z) / 2 - center)[None], (x - z)[None]
+                square = inner_products(w, w)
+                if square > 0:
+                    across = across - (inner_products(across, w) / square)[:, None] * w
+                if waiting and across.any():
+                    chosen.append(waiting.pop(0))
+                    places.append(center + _BESIDE * across[0])
+        return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, len(self.middle))
 
     def describe(self, margins: Margins, **facts: Any) -> Pass:
         """Sum up a pass."""

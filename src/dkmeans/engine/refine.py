@@ -8,8 +8,8 @@ the cost rises. So there is no learning rate to choose.
 Safeguards. What counts is the cost at the final slope. The centres with the least of it are the
 result, those at the start included, so it never ends higher than it began. A step after which a
 prototype wins no row is taken back for it. If it wins none even so, because others have moved in,
-it waits there, and at the end goes to a row deep inside its class, where it changes next to
-nothing. No prototype leaves the box of the data by more than half its width.
+it waits there, and at the end goes right beside a prototype of its class, to share its rows. No
+prototype leaves the box of the data by more than half its width.
 """
 
 import time
@@ -73,7 +73,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
             descent.step(field.gradient(centers, margins, slope), 1 - share, alive)
         winners = margins.winner
     if best is not sound:
-        peopled = _peopled(field, replace(state.prototypes, centers=best.centers))
+        peopled = _peopled(run, field, replace(state.prototypes, centers=best.centers))
         best = peopled if peopled is not None and peopled.cost < sound.cost else sound
     children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
@@ -90,16 +90,16 @@ class _Found:
     cost: float
 
 
-def _peopled(field: Field, prototypes: Prototypes) -> _Found | None:
-    """Put prototypes that win no row on rows that are safe with their class; None if it fails."""
+def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
+    """Put prototypes that win no row right beside others of their class; None if it fails."""
     for _ in range(_TRIES):
         margins = field.margins(prototypes)
         idle = np.flatnonzero(~margins.wins())
         if not len(idle):
             return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
-        which, places = field.rows_for(margins, prototypes.classes, idle, safest=True)
+        which, places = field.twins(margins, prototypes, idle)
         centers = prototypes.centers.copy()
-        centers[which] = places
+        centers[which] = as_centers(places, centers.dtype, unit=run.rules.unit)
         prototypes = replace(prototypes, centers=centers)
     return None
 

@@ -96,10 +96,15 @@ def _share(task: Callable[[slice], Any], tiles: list[slice], n_threads: int) -> 
             errors.append(error)
 
     helpers = [Thread(target=work, name="dkmeans", daemon=True) for _ in range(n_threads - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
+    started: list[Thread] = []
+    try:
+        for helper in helpers:
+            helper.start()
+            started.append(helper)
+        work()
+    except BaseException as error:
+        errors.append(error)  # tells the helpers to stop, too
+    for helper in started:
         helper.join()
     if errors:
         raise errors[0]

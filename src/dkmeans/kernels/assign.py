@@ -75,7 +75,10 @@ class PackedCenters:
         """What rounding may do to a score: a constant, by the row's squared length, its length."""
         limits = np.finfo(self.centers.dtype)
         grain = self.scale * float(limits.smallest_subnormal)  # of the reference, scaled
-        floor = self.centers.shape[1] * float(limits.tiny) + 4 * grain * (self.reach + grain)
+        d = self.centers.shape[1]
+        floor = d * float(limits.tiny) + 4 * grain * (self.reach + grain)
+        with np.errstate(over="ignore"):  # squares that the reference loses to underflow
+            floor += float(np.float64(self.scale) * d * 2.0**-1073 * self.scale)
         return floor, 2 * self.relative_error, 4 * grain
 
     def take(self, which: Indices) -> Self:
@@ -292,7 +295,7 @@ def assign_changed(
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scan = _scan(X, packed, labels, rows)
         squares = scan.squares.astype(np.float64)
-        half = near * packed.scale**2
+        half = near * packed.scale * packed.scale
         # From |x - c|^2 / 2 = |a|^2 / 2 + h: what the own centre would score, and how wrong that,
         # or the reference's own rounding, may be.
         score = (half - squares) / 2
@@ -400,7 +403,12 @@ def _lowest(
     labels = scores.argmin(axis=1)
     best = scores[np.arange(len(labels)), labels]
     fixed, by_square, by_length = packed.errors
-    limit = best + packed.slack[labels] + fixed + by_square * squares + by_length * np.sqrt(squares)
+    lengths = np.sqrt(squares)
+    limit = best + packed.slack[labels] + fixed + by_square * squares + by_length * lengths
+    # Where products may have overflowed, scores say nothing.
+    unfit = ~np.isfinite(best)
+    unfit |= lengths * packed.reach > float(np.finfo(packed.centers.dtype).max) / 8
+    limit[unfit] = np.inf
     # Written so that NaN, from rows very far away, counts as near: the reference decides.
     near = ~(scores > limit[:, None])
     if barred is not None:

@@ -388,7 +388,7 @@ def scan_sparse(
     size = panels.itemsize
     n = len(indptr) - 1
     # One block of centres at a time stays in the cache, while many rows go by.
-    n_tile = min(n, 2048)
+    n_tile = max(1, min(n, 2048))
     low = np.empty((n_tile, n_lanes), dtype=data.dtype)
     second = np.empty((n_tile, n_lanes), dtype=data.dtype)
     where = np.empty((n_tile, n_lanes), dtype=work.dtype)
@@ -416,9 +416,9 @@ def scan_sparse(
                     where.ctypes.data + state,
                 )
         for row in range(m):
-            square = 0.0
+            square = scale - scale  # in the type of the data: it overflows before products do
             for at in range(indptr[start + row], indptr[start + row + 1]):
-                square += np.float64(data[at]) * np.float64(data[at])
+                square += data[at] * data[at]
             best, following, place = _two_least(low[row], second[row], where[row])
             label = columns[place]
             labels[start + row] = label

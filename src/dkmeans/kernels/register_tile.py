@@ -111,20 +111,23 @@ class _Tile:
         self.integer = ir.IntType(self.bits)
         self.n_lanes = lanes(self.bits // 8)
         self.vector = ir.VectorType(self.number, self.n_lanes)
+        self.zeros = ir.Constant(self.vector, [self.number(0.0)] * self.n_lanes)
         _, *factors, offsets, number, least, next_least, where = args
-        starts = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
-        sums = self.products(starts, *factors)
+        sums = self.products(*factors)
+        # The offset comes last: the error bound is that of a product, and of one more addition.
+        last = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
+        sums = [[builder.fadd(row[v], last[v]) for v in range(VECTORS)] for row in sums]
         self.compare(sums, number, least, next_least, where)
         return context.get_dummy_value()
 
-    def products(self, starts: list[Any], *factors: Any) -> list[list[Any]]:
-        """Add products over the features to a start; one vector per row and vector of centres."""
+    def products(self, *factors: Any) -> list[list[Any]]:
+        """Add up products over the features; one vector per row and vector of centres."""
         b = self.builder
         rows, d, panel = factors
         scalars = b.inttoptr(rows, self.number.as_pointer())
         row_at = [b.gep(scalars, [b.mul(d, _INDEX(r))]) for r in range(ROWS)]
         even = b.and_(d, _INDEX(-UNROLLED))
-        sums = [list(starts) for _ in range(ROWS)]
+        sums = [[self.zeros] * VECTORS for _ in range(ROWS)]
         sums = self.add_products(row_at, panel, _INDEX(0), even, UNROLLED, sums)
         return self.add_products(row_at, panel, even, d, 1, sums)
 
@@ -207,8 +210,8 @@ class _Tile:
 class _SparseTile(_Tile):
     """Writes the code for one row of a CSR matrix."""
 
-    def products(self, starts: list[Any], *factors: Any) -> list[list[Any]]:
-        """Add products over the values that are stored."""
+    def products(self, *factors: Any) -> list[list[Any]]:
+        """Add up products over the values that are stored."""
         b = self.builder
         data, columns, count, panel = factors
         values = b.inttoptr(data, self.number.as_pointer())
@@ -227,7 +230,7 @@ class _SparseTile(_Tile):
         for v in range(VECTORS):
             place = b.add(b.mul(feature, _INDEX(VECTORS)), _INDEX(v))
             term = b.fmul(value, self.load(panel, self.vector, place), flags=("contract",))
-            sums[v].add_incoming(starts[v], before)
+            sums[v].add_incoming(self.zeros, before)
             sums[v].add_incoming(b.fadd(term, sums[v], flags=("contract",)), body)
         at.add_incoming(b.add(at, _INDEX(1)), body)
         b.branch(head)
