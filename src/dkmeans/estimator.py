@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from dkmeans import fitting, journey, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.engine import decide, edit, query
-from dkmeans.engine.threads import default_threads
+from dkmeans.engine.threads import calm_blas, default_threads
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
@@ -409,8 +409,9 @@ class DiscriminativeKMeans(
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
     ) -> Self:
-        fit = fitting.prepare(self, X, y, sample_weight, how, classes)
-        self._publish(fitting.complete(self, fit))
+        with calm_blas:
+            fit = fitting.prepare(self, X, y, sample_weight, how, classes)
+            self._publish(fitting.complete(self, fit))
         finished = self.converged_ or self.n_iter_ < self.max_iter
         advise(self, finished=finished, all_rows=how != "on")
         return self

@@ -70,7 +70,7 @@ class Rows(SummableRows):
         moved : int
             Number of rows that changed their prototype.
         """
-        known = self._known
+        known = self._known if self.loops else None  # small data are quicker without
         if known is not None and not known.still_true(self.labels, self.y):
             known = None
         previous = np.where(self.labels < 0, NOBODY, came_from[self.labels])
@@ -80,7 +80,7 @@ class Rows(SummableRows):
         if found is not None:
             self.labels[found.rows], self.squares[found.rows] = found.labels, found.squares
             rest = np.setdiff1d(np.arange(len(self.y)), found.rows, assume_unique=True)
-        elif known is not None and self.loops and not sp.issparse(self.X):
+        elif known is not None and not sp.issparse(self.X):
             rest = assign_by_change(self, known, prototypes.centers, came_from, previous, before)
         self._assign_all(prototypes.centers, rest)
         self.previous = previous

@@ -48,7 +48,7 @@ class _CalmBlas:
         return self._controller
 
 
-_calm_blas = _CalmBlas()
+calm_blas = _CalmBlas()  # each pass enters it; to enter it for a whole fit saves time
 
 
 def default_threads() -> int:
@@ -60,14 +60,14 @@ def default_threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     limit = int(wanted) if wanted.isdigit() and int(wanted) else _NO_LIMIT
-    return max(1, min(cores or 1, limit, _calm_blas.allowed()))
+    return max(1, min(cores or 1, limit, calm_blas.allowed()))
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:
     """Call a task on every tile; tasks must not depend on each other's order."""
     tiles = list(tiles)
     n_threads = min(n_threads, len(tiles))
-    with _calm_blas:
+    with calm_blas:
         if n_threads <= 1:
             for tile in tiles:
                 task(tile)
