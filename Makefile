@@ -24,7 +24,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, with and without compiled loops
-	$(OLDEST)/bin/python -m pytest -n auto tests/test_compiled.py
+	$(OLDEST)/bin/python -m pytest -n auto -m "not study" tests/test_compiled.py
 	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto -m "not study" tests
 
 # Virtual environments, made again only when pyproject.toml changes.

@@ -108,6 +108,7 @@ def some_rounds(draw):
     return X, rng.integers(0, 3, n), rng.integers(0, 3, n).astype(float), rounds
 
 
+@pytest.mark.study
 @settings(max_examples=800)
 @given(data=st.composite(some_rounds)(), weighted=st.booleans())
 def test_looking_at_what_changed_is_as_good_as_looking_at_everything(data, weighted):
@@ -135,6 +136,7 @@ def as_prototypes(centers):
     return Prototypes(centers, np.zeros(len(centers), dtype=np.intp), np.arange(len(centers)))
 
 
+@pytest.mark.study
 @settings(max_examples=150)
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_rounds_that_cost_what_changed_give_the_same_growth(data, parameters):
