@@ -11,7 +11,15 @@ settings.register_profile("ci", parent=settings.get_profile("explore"), derandom
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
-_STUDIES = ("test_reproduce", "test_rendered", "test_synthetic", "test_imbalance", "test_gram")
+_STUDIES = {
+    "test_gram",
+    "test_imbalance",
+    "test_oracle",
+    "test_rendered",
+    "test_reproduce",
+    "test_synthetic",
+    "test_termination",
+}
 
 
 def pytest_collection_modifyitems(items):
