@@ -15,6 +15,8 @@ _STUDIES = {
     "test_gram",
     "test_imbalance",
     "test_oracle",
+    "test_path",
+    "test_refine",
     "test_rendered",
     "test_reproduce",
     "test_synthetic",
