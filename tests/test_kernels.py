@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dkmeans.kernels.assign import assign, assign_own_and_rival, pack
+from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
+from dkmeans.kernels.pack import pack
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums
 

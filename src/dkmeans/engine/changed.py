@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.tally import Tally
-from dkmeans.kernels.assign import assign_changed, pack
+from dkmeans.kernels.assign import assign_changed
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import OwnDistances
+from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import to_distance
 
 _WORTH = 0.5  # share of the centres that may have changed for the others to be left out

@@ -22,10 +22,11 @@ from scipy.special import expit
 
 from dkmeans.engine.rows import Found, Rows
 from dkmeans.engine.tally import by_group, run_starts
-from dkmeans.kernels.assign import assign_own_and_rival, pack
+from dkmeans.kernels.assign import assign_own_and_rival
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import cut, grid_units
+from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import inner_products, to_distance
 from dkmeans.kernels.tally import rounded_sums
 from dkmeans.model.prototypes import Prototypes

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.threads import tiles
 from dkmeans.engine.update import Children
-from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.assign import assign
+from dkmeans.kernels.pack import pack
 
 _SCORES = 1 << 17  # distances that are looked at together
 

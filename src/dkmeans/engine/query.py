@@ -7,10 +7,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.engine.threads import for_each, tiles
-from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Indices, Matrix, most_terms
 from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import all_distances, paired_distances
+from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import to_distance
 from dkmeans.model.prototypes import Prototypes
 

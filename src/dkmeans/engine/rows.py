@@ -18,9 +18,10 @@ from dkmeans.engine.changed import Known, assign_by_change
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.summable import NOBODY, SummableRows
 from dkmeans.engine.tally import Tally, run_starts
-from dkmeans.kernels.assign import assign, pack
+from dkmeans.kernels.assign import assign, assign_nearly
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.distances import OwnDistances, on_far_side, paired_distances
+from dkmeans.kernels.pack import pack
 from dkmeans.model.prototypes import Prototypes
 
 _BAND = 4096  # rows of a class that are visited before those of the next class, about
@@ -51,6 +52,7 @@ class Rows(SummableRows):
         came_from: Indices,
         memory: Memory | None = None,
         found: Found | None = None,
+        tally: Tally | None = None,
     ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
 
@@ -63,6 +65,8 @@ class Rows(SummableRows):
             What will be added to the tally.
         found : Found or None
             Where some of the rows go, if that is known.
+        tally : Tally or None
+            What the tally will be but for distances, if that is known.
 
         Returns
         -------
@@ -87,7 +91,10 @@ class Rows(SummableRows):
         changed = self.labels != previous
         moved = int(np.count_nonzero(changed if self.active is None else changed & self.active))
         self._square_units = self._units(self._largest_square(prototypes, memory))
-        tally = self.tally() if known is None else self._amended(known, came_from)
+        if tally is not None:
+            tally = replace(tally, squares=self.square_sums(self.group_codes()))
+        else:
+            tally = self.tally() if known is None else self._amended(known, came_from)
         self._known = Known(prototypes.centers, self.labels, self.y, tally)
         return tally, moved
 
@@ -96,34 +103,60 @@ class Rows(SummableRows):
         sparse = sp.issparse(self.X)
         packed = pack(centers, sparse=sparse, loops=self.loops, n_terms=self.n_terms)
         own_distances = OwnDistances(centers, sparse=sparse, loops=self.loops)
+        doubts: list[Indices] = []
 
-        def task(tile: slice) -> None:
-            if rows is None:
-                X = self.X[tile]
-                assign(X, packed, self.labels[tile])
-                own_distances(X, self.labels[tile], self.squares[tile])
-                return
+        def look(X: Matrix, labels: Indices, squares: Floats, part: Indices | None = None) -> None:
+            if sparse:
+                assign(X, packed, labels, part)
+                own_distances(X, labels, squares, part)
+            else:
+                assign(X, packed, labels, part, squares)
+
+        def quick(tile: slice) -> None:
+            here, labels, squares = self.X[tile], self.labels[tile], self.squares[tile]
+            if len(centers) == 1:
+                labels[:] = 0
+                own_distances(here, labels, squares)
+            elif self.loops is None or sparse:
+                look(here, labels, squares)
+            else:
+                doubts.append(tile.start + assign_nearly(here, packed, labels, squares=squares))
+
+        if rows is None:
+            self.for_tiles(quick, len(centers))
+            # Those in doubt together, as there are few in each tile.
+            rows = np.concatenate(doubts) if doubts else np.empty(0, dtype=np.intp)
+
+        def careful(tile: slice) -> None:
             part = rows[tile]
             labels, squares = np.empty(len(part), dtype=np.intp), np.empty(len(part))
-            assign(self.X, packed, labels, part)
-            own_distances(self.X, labels, squares, part)
+            look(self.X, labels, squares, part)
             self.labels[part], self.squares[part] = labels, squares
 
-        self.for_tiles(task, len(centers), None if rows is None else len(rows))
+        self.for_tiles(careful, len(centers), len(rows))
 
     def _amended(self, known: Known, came_from: Indices) -> Tally:
         """Tally by what is known and the rows that have changed their cell since."""
         before = self._codes(self.previous)
         after = self.group_codes()
         changed = np.flatnonzero(before != after)
+        if len(changed) > len(after) // 2:
+            return self.tally()
         cells = came_from[known.tally.cells]
         stayed = known.tally.take(np.flatnonzero(cells >= 0)).renamed(came_from)
-        gone, come = (
-            self.tally_codes(codes, changed, distances=False) for codes in (before, after)
-        )
-        now = stayed.and_also(come).and_also(gone.negative()).fused()
-        now = now.take(np.flatnonzero(now.weight > 0))
-        return replace(now, squares=self._square_sums(after))
+        now = self._moved(stayed, before, after, changed)
+        return replace(now, squares=self.square_sums(after))
+
+    def _moved(self, last: Tally, before: Indices, after: Indices, rows: Indices) -> Tally:
+        """Bring a tally up to date, distances aside, for rows that have gone to other groups."""
+        n_cells = int(max(before.max(initial=-1), after.max(initial=-1))) // self.n_classes + 1
+        come = after[rows]
+        come = np.where(come < 0, NOBODY, come + n_cells * self.n_classes)  # cells beyond the last
+        both = np.concatenate([before[rows], come])
+        moves = self.tally_codes(both, np.concatenate([rows, rows]), distances=False)
+        now = last.and_also(moves.signed(np.where(moves.cells < n_cells, -1.0, 1.0), n_cells))
+        now = now.fused()
+        return now.take(np.flatnonzero(now.weight > 0))
 
     def assign_own(self, prototypes: Prototypes, last: Tally | None = None) -> Tally:
         """Assign every row to the nearest prototype of its own class, and tally.
@@ -163,12 +196,7 @@ class Rows(SummableRows):
         after = self.group_codes()
         if last is None:
             return self.tally_codes(after, distances=False)
-        changed = np.flatnonzero(before != after)
-        gone, come = (
-            self.tally_codes(codes, changed, distances=False) for codes in (before, after)
-        )
-        now = last.and_also(come).and_also(gone.negative()).fused()
-        return now.take(np.flatnonzero(now.weight > 0))
+        return self._moved(last, before, after, np.flatnonzero(before != after))
 
     def for_classes(self, task: Callable[[Indices], None], n_centers: int) -> None:
         """Call a task on the numbers of some rows at a time, those of a class one after another."""
@@ -199,6 +227,10 @@ class Rows(SummableRows):
             yield
         finally:
             self.labels, self.squares, self._square_units = labels, squares, units
+
+    def tally_classes(self) -> Tally:
+        """Tally the rows per class, as if all were in one cell; distances are left out."""
+        return self.tally_codes(self._codes(np.zeros_like(self.y)), distances=False)
 
     def tally(self) -> Tally:
         """Tally the rows per cell and class, as they are assigned now."""

@@ -103,10 +103,12 @@ class Run:
             if memory is not None:
                 groups = self._respect(memory, prototypes, groups)
             return self._state(0, "start", prototypes, groups, moved, False, memory)
-        mean = self.rows.tally_all().means
-        center = as_centers(mean, self.rows.X.dtype, unit=self.rules.unit)
+        groups = self.rows.tally_classes()
         zero = np.zeros(1, dtype=np.intp)
-        groups, moved = self.rows.assign(Prototypes(center, zero, zero.astype(np.int64)), nowhere)
+        mean = groups.merged(zero).means
+        center = as_centers(mean, self.rows.X.dtype, unit=self.rules.unit)
+        alone = Prototypes(center, zero, zero.astype(np.int64))
+        groups, moved = self.rows.assign(alone, nowhere, tally=groups)
         heaviest = groups.classes[see_cells(groups, self.rules).heaviest]
         ids = self.tree.birth(nowhere, heaviest, 0)
         return self._state(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.tally import Tally, by_group
@@ -83,15 +84,14 @@ class SummableRows:
 
         Parameters
         ----------
-        codes : array of shape (n,)
-        rows : array, optional
+        codes : array of shape (m,)
+        rows : array of shape (m,), optional
             Which rows; all if not given.
         named : array, optional
             What the codes stand for, if not for themselves.
         distances : bool
             Whether to add up squared distances too.
         """
-        codes = codes if rows is None else codes[rows]
         keys = _present(codes)
         s, g, d = self._n_slices, len(keys), self.X.shape[1]
         weights, sums, squares = np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g))
@@ -101,13 +101,12 @@ class SummableRows:
             if not len(order):
                 return
             at = np.searchsorted(keys, codes[tile][order[starts]])
-            which = tile if rows is None else rows[tile]
-            w = None if self.weights is None else self.weights[which]
-            part = group_sums(self.X[which], w, order, starts, self._feature_units, self.loops)
+            order = order + tile.start if rows is None else rows[tile][order]
+            w = self.weights
+            part = group_sums(self.X, w, order, starts, self._feature_units, self.loops)
             part_squares = np.zeros(1)
             if distances:
-                units = self._square_units
-                part_squares = group_totals(self.squares[which], units, order, starts, w)
+                part_squares = group_totals(self.squares, self._square_units, order, starts, w)
             with self._lock:  # exact sums: the order in which tiles arrive does not matter
                 sums[:, at] += part
                 squares[:, at] += part_squares
@@ -120,10 +119,14 @@ class SummableRows:
         pairs = keys if named is None else named[keys]
         return Tally(pairs // self.n_classes, pairs % self.n_classes, weights, sums, squares)
 
-    def _square_sums(self, codes: Indices) -> Floats:
+    def square_sums(self, codes: Indices) -> Floats:
         """Add up squared distances by code, shape (s, g)."""
         keys = _present(codes)
         squares = np.zeros((self._n_slices, len(keys)))
+        if self.loops and self.weights is None:  # so quick that threads would only cost
+            groups = _places(codes, keys)
+            self.loops.add_totals(self.squares, groups, self._square_units, squares)
+            return squares
 
         def task(tile: slice) -> None:
             order, starts = by_group(codes[tile])
@@ -193,7 +196,9 @@ class SummableRows:
         """
         itemsize = self.X.dtype.itemsize
         n, d = self.X.shape
-        if self.loops:  # they need no work arrays to speak of
+        if self.loops and not sp.issparse(self.X):  # no work arrays to speak of
+            per_row, most = 256, min(_MANY, -(-n // (2 * self.n_threads)))
+        elif self.loops:
             per_row, most = 4 * d * itemsize, min(_MANY, -(-n // (4 * self.n_threads)))
         else:
             per_value = itemsize + 8 * (self._n_slices + 3 + 6 * weighted)
@@ -210,7 +215,7 @@ class SummableRows:
             X = self.X[tile] if self.active is None else self.X[tile][self.active[tile]]
             if not X.shape[0]:
                 return
-            tile_largest, tile_smallest = column_magnitudes(X)
+            tile_largest, tile_smallest = column_magnitudes(X, self.loops)
             with self._lock:
                 np.maximum(largest, tile_largest, out=largest)
                 np.minimum(smallest, tile_smallest, out=smallest)
@@ -257,3 +262,12 @@ def _present(codes: Indices) -> Indices:
     seen = np.zeros(top + 1, dtype=bool)
     seen[codes] = True  # -1 lands in the last place, which is cut off
     return np.flatnonzero(seen[:top])
+
+
+def _places(codes: Indices, keys: Indices) -> Indices:
+    """Where each code is among the sorted keys, -1 for -1."""
+    if not len(keys) or keys[-1] > 4 * len(codes) + 1024:
+        return np.where(codes < 0, NOBODY, np.searchsorted(keys, codes))
+    table = np.full(int(keys[-1]) + 2, NOBODY)  # the last place is for -1
+    table[keys] = np.arange(len(keys))
+    return table[codes]

@@ -57,9 +57,15 @@ class Tally:
             self.squares - other.squares,
         )
 
-    def negative(self) -> Self:
-        """Turn all signs, so that adding it takes the groups away."""
-        return replace(self, weights=-self.weights, sums=-self.sums, squares=-self.squares)
+    def signed(self, signs: Floats, n_cells: int) -> Self:
+        """Turn the signs of some groups, and count cells from 0 again after so many."""
+        return replace(
+            self,
+            cells=self.cells % n_cells,
+            weights=self.weights * signs,
+            sums=self.sums * signs[:, None],
+            squares=self.squares * signs,
+        )
 
     def renamed(self, index: Indices) -> Self:
         """Give cells new numbers, in the same order."""

@@ -14,164 +14,36 @@ the last for |b|^2 in float64; with |a||b| <= (|a|^2 + |b|^2) / 2 this is at mos
 (u (d/2 + 6) + 2^-53 d/2) (|a|^2 + |b|^2). The reference's own rounding (to float64 along the sum,
 to the type of X at its end) lets two distances compare the wrong way round only if they differ by
 less than a further (3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each, and a few units of the smallest
-subnormal number. `_relative_error` adds these up with a margin.
+subnormal number. `pack.relative_error` adds these up with a margin.
 
 For large data the compiled `loops.scan` takes the place of the product. It keeps the two smallest
 scores of a row only: if they lie further apart than the bound, the label is certain; the few other
 rows go the way described above.
 """
 
-from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
+from dkmeans.kernels.pack import PackedCenters
 from dkmeans.kernels.reference import squared_distances, to_distance
 
 _PAIR_BYTES = 1 << 22  # float64 bytes of candidate pairs that are settled at a time
+_NO_ROOM = np.empty(0)  # for distances
 _CHUNK = 1 << 20  # scores that rows in doubt need at a time
 
 
-@dataclass(frozen=True)
-class Panels:
-    """Centres in blocks as wide as the registers, for `loops.scan`."""
-
-    loops: ModuleType
-    values: npt.NDArray[np.floating]  # shape (n_blocks, d, width), with the sign turned
-    offsets: npt.NDArray[np.floating]  # shape (n_blocks, width), infinite where nothing is
-    columns: Indices  # shape (n_blocks * width,): which centre is where, or -1
-    owner: Indices  # shape (n_blocks,): the class of the block's centres
-
-    @property
-    def everywhere(self) -> Indices:
-        """All blocks."""
-        return np.arange(len(self.values))
-
-    def block_of(self, center: int) -> int:
-        """Tell in which block a centre is."""
-        return int(np.flatnonzero(self.columns == center)[0]) // self.values.shape[2]
-
-
-@dataclass(frozen=True)
-class PackedCenters:
-    """Centres made ready for the matrix product."""
-
-    centers: npt.NDArray[np.floating]  # as stored, shape (k, d)
-    shift: npt.NDArray[np.floating] | None  # s, or None for sparse rows, which must stay sparse
-    scale: float  # a power of two that brings b to about 1, against overflow and underflow
-    directions: npt.NDArray[np.floating]  # scaled b, transposed to (d, k)
-    offsets: npt.NDArray[np.floating]  # |b|^2 / 2 less the bound's share
-    slack: Floats  # twice the bound's share
-    reach: float  # largest |b|
-    relative_error: float
-    panels: Panels | None = None
-
-    @property
-    def errors(self) -> tuple[float, float, float]:
-        """What rounding may do to a score: a constant, by the row's squared length, its length."""
-        limits = np.finfo(self.centers.dtype)
-        grain = self.scale * float(limits.smallest_subnormal)  # of the reference, scaled
-        d = self.centers.shape[1]
-        floor = d * float(limits.tiny) + 4 * grain * (self.reach + grain)
-        with np.errstate(over="ignore"):  # squares that the reference loses to underflow
-            floor += float(np.float64(self.scale) * d * 2.0**-1073 * self.scale)
-        return floor, 2 * self.relative_error, 4 * grain
-
-    def take(self, which: Indices) -> Self:
-        """Select centres, for scores that are there already."""
-        centers, slack = self.centers[which], self.slack[which]
-        return replace(self, centers=centers, slack=slack)
-
-
-def pack(
-    centers: npt.NDArray[np.floating],
-    *,
-    sparse: bool,
-    loops: ModuleType | None = None,
-    classes: Indices | None = None,
-    n_terms: int | None = None,
-) -> PackedCenters:
-    """Prepare centres for `assign`.
-
-    Parameters
-    ----------
-    centers : array of shape (k, d)
-    sparse : bool
-        Of what kind the rows will be.
-    loops : module, optional
-        `kernels.loops`, where it is to be used.
-    classes : array of shape (k,), optional
-        Ascending classes of the centres, which `assign_own_and_rival` needs.
-    n_terms : int, optional
-        How many values a row holds at most, if that is fewer than there are features.
-    """
-    dtype = centers.dtype
-    shift = None if sparse else centers.mean(axis=0, dtype=np.float64).astype(dtype)
-    b = centers if shift is None else centers - shift
-    largest = float(np.abs(b).max())
-    exponent = int(np.frexp(largest)[1]) if largest > 0 else 0
-    scale = float(np.ldexp(1.0, min(-exponent, np.finfo(dtype).maxexp - 1)))
-    b = b * dtype.type(scale)
-    squares = np.einsum("ij,ij->i", b, b, dtype=np.float64)
-    kappa = _relative_error(centers.shape[1], dtype, n_terms)
-    offsets = ((0.5 - kappa) * squares).astype(dtype)
-    return PackedCenters(
-        centers=centers,
-        shift=shift,
-        scale=scale,
-        directions=np.ascontiguousarray(b.T),
-        offsets=offsets,
-        slack=2 * kappa * squares,
-        reach=float(np.sqrt(squares.max())),
-        relative_error=kappa,
-        panels=None if loops is None else _panels(loops, b, offsets, classes),
-    )
-
-
-def _panels(
-    loops: ModuleType,
-    b: npt.NDArray[np.floating],
-    offsets: npt.NDArray[np.floating],
-    classes: Indices | None,
-) -> Panels:
-    """Lay centres out in blocks, none of which holds two classes."""
-    k, d = b.shape
-    width = loops.width(b.dtype.itemsize)
-    runs = np.zeros(k, dtype=np.intp) if classes is None else classes
-    starts = np.flatnonzero(np.diff(runs, prepend=-1))
-    sizes = np.diff(np.append(starts, k))
-    n_blocks = -(-sizes // width)
-    first = np.repeat((np.cumsum(n_blocks) - n_blocks) * width - starts, sizes)
-    at = first + np.arange(k)  # place of each centre
-    places = int(n_blocks.sum()) * width
-    values, spread = np.zeros((places, d), dtype=b.dtype), np.full(places, np.inf, dtype=b.dtype)
-    columns = np.full(places, -1)
-    values[at], spread[at], columns[at] = -b, offsets, np.arange(k)
-    blocks = values.reshape(-1, width, d).transpose(0, 2, 1)
-    return Panels(
-        loops,
-        np.ascontiguousarray(blocks),
-        spread.reshape(-1, width),
-        columns,
-        np.repeat(runs[starts], n_blocks),
-    )
-
-
-def _relative_error(
-    n_features: int, dtype: np.dtype[np.floating], n_terms: int | None = None
-) -> float:
-    u = float(np.finfo(dtype).eps) / 2
-    terms = n_features if n_terms is None else n_terms  # zeros add nothing, so no error either
-    if terms * u > 0.05:  # the bound below needs d * u well under 1
-        return np.inf
-    return 1.2 * (u * (terms / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)
-
-
-def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | None = None) -> bool:
+def assign(
+    X: Matrix,
+    packed: PackedCenters,
+    labels: Indices,
+    rows: Indices | None = None,
+    squares: Floats | None = None,
+) -> bool:
     """Write the index of the nearest centre of each row.
 
     Parameters
@@ -184,6 +56,8 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | No
         OUT.
     rows : array of shape (n,), optional
         IN. Which rows of `X` make up the tile; all if not given.
+    squares : array of shape (n,), optional
+        OUT. Squared distances to the nearest centre; of arrays only.
 
     Returns
     -------
@@ -193,15 +67,20 @@ def assign(X: Matrix, packed: PackedCenters, labels: Indices, rows: Indices | No
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if packed.panels is None:
             X = X if rows is None else X[rows]
-            scores, squares = _scores(X, packed)
-            labels[:] = _lowest(X, packed, scores, squares)
-            return bool(np.isfinite(squares).all())
+            scores, lengths = _scores(X, packed)
+            labels[:] = _lowest(X, packed, scores, lengths)
+            if squares is not None:
+                squares[:] = squared_distances(X, packed.centers[labels])
+            return bool(np.isfinite(lengths).all())
+        doubtful = assign_nearly(X, packed, labels, rows, squares=squares)
         finite = True
-        for part in _chunks(_scanned(X, packed, labels, rows), packed):
+        for part in _chunks(doubtful, packed):
             taken = X[part if rows is None else rows[part]]
-            scores, squares = _scores(taken, packed)
-            labels[part] = _lowest(taken, packed, scores, squares)
-            finite &= bool(np.isfinite(squares).all())
+            scores, lengths = _scores(taken, packed)
+            labels[part] = _lowest(taken, packed, scores, lengths)
+            if squares is not None:
+                squares[part] = squared_distances(taken, packed.centers[labels[part]])
+            finite &= bool(np.isfinite(lengths).all())
     return finite
 
 
@@ -242,7 +121,7 @@ def assign_own_and_rival(
         for run, mine in runs:
             of_mine = owner == owner[packed.panels.block_of(mine[0])]
             doubts = [
-                _scanned(X, packed, labels[run], rows[run], np.flatnonzero(blocks))
+                assign_nearly(X, packed, labels[run], rows[run], np.flatnonzero(blocks))
                 for labels, blocks in ((own, of_mine), (rival, ~of_mine))
             ]
             for which in _chunks(np.union1d(*doubts), packed):
@@ -325,6 +204,7 @@ def _scan(
     labels: Indices,
     rows: Indices | None,
     blocks: Indices | None = None,
+    squares: Floats | None = None,
 ) -> _Scan:
     dtype, n = packed.centers.dtype, len(labels)
     found = _Scan(np.empty(n, dtype=dtype), np.empty(n, dtype=dtype), np.empty(n, dtype=bool))
@@ -345,20 +225,31 @@ def _scan(
         np.empty(0, dtype=f"i{dtype.itemsize}"),
         labels,
         found.certain,
+        packed.centers,
+        _NO_ROOM if squares is None else squares,
     )
     return found
 
 
-def _scanned(
+def assign_nearly(
     X: Matrix,
     packed: PackedCenters,
     labels: Indices,
     rows: Indices | None = None,
     blocks: Indices | None = None,
+    squares: Floats | None = None,
 ) -> Indices:
-    """Write the labels that a compiled scan finds, and return where it may be wrong."""
+    """Write what a compiled scan finds, and return where that may be wrong.
+
+    Parameters
+    ----------
+    X, packed, labels, rows, squares
+        See `assign`. The centres are packed for compiled loops.
+    blocks : array, optional
+        IN. Which blocks of centres count.
+    """
     if not sp.issparse(X):
-        return np.flatnonzero(~_scan(X, packed, labels, rows, blocks).certain)
+        return np.flatnonzero(~_scan(X, packed, labels, rows, blocks, squares).certain)
     X = X if rows is None else X[rows]
     certain = np.empty(len(labels), dtype=bool)
     dtype = packed.centers.dtype

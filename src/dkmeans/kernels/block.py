@@ -1,5 +1,6 @@
 """What a block of rows is: a 2-D array or a CSR matrix, float32 or float64."""
 
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,14 +24,22 @@ def most_terms(X: Matrix) -> int | None:
     return int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else None
 
 
-def column_magnitudes(X: Matrix) -> tuple[Floats, Floats]:
-    """Largest and smallest magnitude of each column of a block, zeros aside, as float64."""
+def column_magnitudes(X: Matrix, loops: ModuleType | None = None) -> tuple[Floats, Floats]:
+    """Largest and smallest magnitude of each column of a block, zeros aside, as float64.
+
+    `loops` is `kernels.loops`, where it is to be used.
+    """
     if sp.issparse(X):
         values = np.abs(X.data.astype(np.float64))
         largest, smallest = np.zeros(X.shape[1]), np.full(X.shape[1], np.inf)
         np.maximum.at(largest, X.indices, values)
         np.minimum.at(smallest, X.indices, np.where(values > 0, values, np.inf))
         return largest, smallest
+    if loops is not None:
+        both = np.zeros((2, X.shape[1]), dtype=X.dtype)
+        both[1] = np.inf
+        loops.magnitudes(X, *both)
+        return both[0].astype(np.float64), both[1].astype(np.float64)
     values = np.abs(X)
     largest = values.max(axis=0).astype(np.float64)
     return largest, np.min(values, axis=0, initial=np.inf, where=values > 0).astype(np.float64)
