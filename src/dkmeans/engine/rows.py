@@ -149,13 +149,16 @@ class Rows(SummableRows):
 
     def _moved(self, last: Tally, before: Indices, after: Indices, rows: Indices) -> Tally:
         """Bring a tally up to date, distances aside, for rows that have gone to other groups."""
-        n_cells = int(max(before.max(initial=-1), after.max(initial=-1))) // self.n_classes + 1
-        come = after[rows]
-        come = np.where(come < 0, NOBODY, come + n_cells * self.n_classes)  # cells beyond the last
-        both = np.concatenate([before[rows], come])
-        moves = self.tally_codes(both, np.concatenate([rows, rows]), distances=False)
-        now = last.and_also(moves.signed(np.where(moves.cells < n_cells, -1.0, 1.0), n_cells))
-        now = now.fused()
+        old, new = before[rows], after[rows]
+        top = int(max(old.max(initial=-1), new.max(initial=-1))) + 2
+        if top * top <= 4 * len(rows) + 1024:
+            # Few ways from one group to another: what goes is what comes.
+            moves = self.tally_codes((old + 1) * top + new + 1, rows, distances=False)
+            ways = moves.codes(self.n_classes)
+            gone, come = (moves.coded(codes - 1, self.n_classes) for codes in divmod(ways, top))
+        else:
+            gone, come = (self.tally_codes(codes, rows, distances=False) for codes in (old, new))
+        now = last.and_also(come).and_also(gone.negative()).fused()
         return now.take(np.flatnonzero(now.weight > 0))
 
     def assign_own(self, prototypes: Prototypes, last: Tally | None = None) -> Tally:

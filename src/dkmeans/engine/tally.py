@@ -39,6 +39,8 @@ class Tally:
 
     def merged(self, starts: Indices) -> Self:
         """Add up runs of groups; each run takes the cell and class of its first group."""
+        if len(starts) == len(self):
+            return self
         return type(self)(
             self.cells[starts],
             self.classes[starts],
@@ -57,15 +59,19 @@ class Tally:
             self.squares - other.squares,
         )
 
-    def signed(self, signs: Floats, n_cells: int) -> Self:
-        """Turn the signs of some groups, and count cells from 0 again after so many."""
-        return replace(
-            self,
-            cells=self.cells % n_cells,
-            weights=self.weights * signs,
-            sums=self.sums * signs[:, None],
-            squares=self.squares * signs,
-        )
+    def negative(self) -> Self:
+        """Turn all signs, so that adding it takes the groups away."""
+        return replace(self, weights=-self.weights, sums=-self.sums, squares=-self.squares)
+
+    def codes(self, n_classes: int) -> Indices:
+        """Cell and class of each group as one number."""
+        return self.cells * n_classes + self.classes
+
+    def coded(self, codes: Indices, n_classes: int) -> Self:
+        """Give groups other cells and classes, by such numbers, and drop those below 0."""
+        there = np.flatnonzero(codes >= 0)
+        cells, classes = divmod(codes[there], n_classes)
+        return replace(self.take(there), cells=cells, classes=classes)
 
     def renamed(self, index: Indices) -> Self:
         """Give cells new numbers, in the same order."""

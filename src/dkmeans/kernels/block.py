@@ -36,10 +36,15 @@ def column_magnitudes(X: Matrix, loops: ModuleType | None = None) -> tuple[Float
         np.minimum.at(smallest, X.indices, np.where(values > 0, values, np.inf))
         return largest, smallest
     if loops is not None:
-        both = np.zeros((2, X.shape[1]), dtype=X.dtype)
-        both[1] = np.inf
-        loops.magnitudes(X, *both)
-        return both[0].astype(np.float64), both[1].astype(np.float64)
+        unsigned = np.dtype(f"u{X.dtype.itemsize}").type
+        both = np.zeros((2, X.shape[1]), dtype=unsigned)
+        both[1] -= unsigned(1)
+        sign = unsigned(1 << (8 * X.dtype.itemsize - 1))
+        loops.magnitudes(X.view(unsigned), sign, *both)
+        none = both[1] == ~unsigned(0)
+        both[1] += unsigned(1)
+        largest, smallest = both.view(X.dtype).astype(np.float64)
+        return largest, np.where(none, np.inf, smallest)
     values = np.abs(X)
     largest = values.max(axis=0).astype(np.float64)
     return largest, np.min(values, axis=0, initial=np.inf, where=values > 0).astype(np.float64)

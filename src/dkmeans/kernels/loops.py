@@ -122,18 +122,23 @@ def _add_slice(rest: Floats, units: Floats, sums: Floats) -> None:
 
 @compiled
 def magnitudes(
-    X: npt.NDArray[np.floating],
-    largest: npt.NDArray[np.floating],
-    smallest: npt.NDArray[np.floating],
+    bits: npt.NDArray[np.unsignedinteger],
+    sign: Any,
+    largest: npt.NDArray[np.unsignedinteger],
+    smallest: npt.NDArray[np.unsignedinteger],
 ) -> None:
-    """Widen the range of magnitudes of each column, zeros aside."""
-    none = X.dtype.type(np.inf)
-    for i in range(len(X)):
-        row = X[i]
+    """Find the largest and smallest magnitude of each column, as bits; see `kernels.block`.
+
+    Magnitudes have the order of their bits, which processors compare faster. The smallest is one
+    too small, so that zero, less one, is the largest of all.
+    """
+    one = sign // sign
+    for i in range(len(bits)):
+        row = bits[i]
         for j in range(len(row)):
-            size = abs(row[j])
+            size = row[j] & ~sign
             largest[j] = max(largest[j], size)
-            smallest[j] = min(smallest[j], size if size > 0 else none)
+            smallest[j] = min(smallest[j], size - one)
 
 
 @compiled

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.register_sums import ABREAST, FEATURES, add_squares
 from dkmeans.kernels.register_tile import (
     ROWS,
     VECTORS,
@@ -37,34 +38,27 @@ def squared_distances(
     labels: Indices,
     out: Floats,
 ) -> None:
-    """Write the squared distance of some rows of `X`, each to the centre with its label.
-
-    Each sum must be taken in order, so one addition waits for the other. Four rows at a time keep
-    the processor busy meanwhile.
-    """
-    n, d = len(rows), X.shape[1]
-    for i in range(0, n - n % 4, 4):
-        x0, x1, x2, x3 = X[rows[i]], X[rows[i + 1]], X[rows[i + 2]], X[rows[i + 3]]
-        c0, c1 = centers[labels[i]], centers[labels[i + 1]]
-        c2, c3 = centers[labels[i + 2]], centers[labels[i + 3]]
-        t0 = t1 = t2 = t3 = 0.0
-        for j in range(d):
-            e0 = np.float64(x0[j]) - np.float64(c0[j])
-            e1 = np.float64(x1[j]) - np.float64(c1[j])
-            e2 = np.float64(x2[j]) - np.float64(c2[j])
-            e3 = np.float64(x3[j]) - np.float64(c3[j])
-            t0 += e0 * e0
-            t1 += e1 * e1
-            t2 += e2 * e2
-            t3 += e3 * e3
-        out[i], out[i + 1], out[i + 2], out[i + 3] = t0, t1, t2, t3
-    for i in range(n - n % 4, n):
-        row, center = X[rows[i]], centers[labels[i]]
-        total = 0.0
-        for j in range(d):
-            difference = np.float64(row[j]) - np.float64(center[j])
-            total += difference * difference
-        out[i] = total
+    """Write the squared distance of some rows of `X`, each to the centre with its label."""
+    d, size = X.shape[1], X.itemsize
+    side_by_side = X.strides[1] == size and centers.strides[1] == size and centers.itemsize == size
+    even = d - d % FEATURES if side_by_side else 0
+    x_at, c_at = np.empty(ABREAST, dtype=np.int64), np.empty(ABREAST, dtype=np.int64)
+    totals = np.zeros(ABREAST)
+    for start in range(0, len(rows), ABREAST):
+        m = min(ABREAST, len(rows) - start)
+        if even:
+            for r in range(ABREAST):
+                i = start + min(r, m - 1)  # the last one again, where there are not enough
+                x_at[r] = X.ctypes.data + rows[i] * X.strides[0]
+                c_at[r] = centers.ctypes.data + labels[i] * centers.strides[0]
+            addresses = x_at.ctypes.data, c_at.ctypes.data
+            add_squares(centers[0, 0], addresses[0], addresses[1], even, totals.ctypes.data)
+        for r in range(m):
+            row, center, total = X[rows[start + r]], centers[labels[start + r]], totals[r]
+            for j in range(even, d):
+                difference = np.float64(row[j]) - np.float64(center[j])
+                total += difference * difference
+            out[start + r] = total
 
 
 def _prepare(
