@@ -15,10 +15,12 @@ from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import changed
 from dkmeans.engine.rows import Rows
 from dkmeans.kernels import compiled
+from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units
+from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
-from dkmeans.kernels.tally import group_sums, rounded_sums
+from dkmeans.kernels.tally import group_sums, group_totals, rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
@@ -49,6 +51,45 @@ def test_distances(block):
     some = np.arange(len(X))[::-3]
     OwnDistances(centers, sparse=False, loops=loops)(X, labels[some], fast[: len(some)], some)
     np.testing.assert_array_equal(plain[some], fast[: len(some)])
+
+
+@given(data=st.data(), dtype=strategies.dtypes)
+def test_distances_of_all_shapes_and_layouts(data, dtype):
+    n, d = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 11))
+    X = data.draw(hnp.arrays(dtype, (n, d), elements=st.floats(-1e3, 1e3, width=32)))
+    centers = X[::-1] + dtype(0.1)
+    layout = data.draw(st.sampled_from([np.ascontiguousarray, np.asfortranarray, twice]))
+    labels = np.arange(n) // 2
+    out = np.empty(n)
+    loops.squared_distances(layout(X), np.arange(n), layout(centers), labels, out)
+    np.testing.assert_array_equal(out, squared_distances(X, centers[labels]))
+
+
+def twice(X):
+    """Lay an array out with gaps between its rows and columns."""
+    return np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2]
+
+
+def test_magnitudes(block):
+    X, *_ = block
+    X[:, 2] = 0.0
+    X[4, 5], X[5, 6], X[6, 7] = np.finfo(X.dtype).smallest_subnormal, -0.0, -np.finfo(X.dtype).max
+    for layout in (np.ascontiguousarray, np.asfortranarray, twice):
+        fast = column_magnitudes(layout(X), loops)
+        np.testing.assert_array_equal(fast, column_magnitudes(X))
+
+
+def test_totals(block):
+    X, _, order, starts = block
+    values = np.square(X[:, 0], dtype=np.float64)
+    units = grid_units(values.max(keepdims=True), len(X), 3)
+    groups = np.full(len(X), -1)
+    ends = np.append(starts[1:], len(order))
+    for g in range(1, len(starts)):  # the first group is left out
+        groups[order[starts[g] : ends[g]]] = g - 1
+    fast = np.zeros((3, len(starts) - 1))
+    loops.add_totals(values, groups, units, fast)
+    np.testing.assert_array_equal(fast, group_totals(values, units, order, starts)[:, 1:])
 
 
 @pytest.mark.parametrize("n_slices", [1, 2, 4])

@@ -16,6 +16,7 @@ from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
 from dkmeans.kernels.pack import pack
+from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums
 
@@ -39,10 +40,12 @@ def test_assign_gives_the_labels_of_the_reference(X, k, dtype, sparse, way):
     X = np.clip(X, -1e15, 1e15).astype(dtype)
     centers = np.concatenate([X, (X[:1] + X) / 2])[:k]
     labels = np.empty(len(X), dtype=np.intp)
-    finite = assign(
-        sp.csr_array(X) if sparse else X, pack(centers, sparse=sparse, loops=way), labels
-    )
+    squares = None if sparse else np.empty(len(X))
+    block = sp.csr_array(X) if sparse else X
+    finite = assign(block, pack(centers, sparse=sparse, loops=way), labels, squares=squares)
     assert labels.tolist() == naive.nearest(X, centers, dtype)
+    if squares is not None:
+        np.testing.assert_array_equal(squares, squared_distances(X, centers[labels]))
     assert finite or np.abs(X).max() > 1e10
 
 

@@ -26,7 +26,15 @@ def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tup
     labels = np.empty(X.shape[0], dtype=np.intp)
     n_scores = len(centers) if loops is None else 0
     finite: list[bool] = []
-    _for_tiles(lambda t: finite.append(assign(X[t], packed, labels[t])), X, n_scores, n_threads)
+
+    def task(tile: slice) -> None:
+        if loops is not None and sp.issparse(X):  # to cut a CSR matrix is to copy it
+            which = np.arange(tile.start, tile.stop)
+            finite.append(assign(X, packed, labels[tile], which))
+        else:
+            finite.append(assign(X[tile], packed, labels[tile]))
+
+    _for_tiles(task, X, n_scores, n_threads)
     return labels, all(finite)
 
 

@@ -33,6 +33,7 @@ from dkmeans.kernels.pack import PackedCenters
 from dkmeans.kernels.reference import squared_distances, to_distance
 
 _PAIR_BYTES = 1 << 22  # float64 bytes of candidate pairs that are settled at a time
+_FEW = 4  # centres for which vectors of features are quicker than vectors of centres
 _NO_ROOM = np.empty(0)  # for distances
 _CHUNK = 1 << 20  # scores that rows in doubt need at a time
 
@@ -209,25 +210,17 @@ def _scan(
     dtype, n = packed.centers.dtype, len(labels)
     found = _Scan(np.empty(n, dtype=dtype), np.empty(n, dtype=dtype), np.empty(n, dtype=bool))
     panels: Any = packed.panels
-    panels.loops.scan(
-        X,
-        np.arange(n) if rows is None else rows,
-        packed.shift,
-        dtype.type(packed.scale),
-        panels.values,
-        panels.offsets,
-        panels.columns,
-        panels.everywhere if blocks is None else blocks,
-        packed.slack,
-        np.array(packed.errors),
-        found.scores,
-        found.squares,
-        np.empty(0, dtype=f"i{dtype.itemsize}"),
-        labels,
-        found.certain,
-        packed.centers,
-        _NO_ROOM if squares is None else squares,
-    )
+    few = blocks is None and len(packed.centers) <= _FEW
+    rows = np.arange(n) if rows is None else rows
+    what = X, rows, packed.shift, dtype.type(packed.scale)
+    bounds = packed.slack, np.array(packed.errors), found.scores, found.squares
+    out = labels, found.certain, packed.centers, _NO_ROOM if squares is None else squares
+    if few:
+        panels.loops.scan_few(*what, packed.points, packed.offsets, *bounds, *out)
+    else:
+        blocks = panels.everywhere if blocks is None else blocks
+        where = panels.values, panels.offsets, panels.columns, blocks
+        panels.loops.scan(*what, *where, *bounds, np.empty(0, dtype=f"i{dtype.itemsize}"), *out)
     return found
 
 
@@ -250,24 +243,22 @@ def assign_nearly(
     """
     if not sp.issparse(X):
         return np.flatnonzero(~_scan(X, packed, labels, rows, blocks, squares).certain)
-    X = X if rows is None else X[rows]
+    if X.indices.dtype != np.int32:
+        X, rows = X if rows is None else X[rows], None
+    indices = X.indices.astype(np.int32, copy=False)
+    if rows is None:
+        firsts, ends = X.indptr[:-1], X.indptr[1:]
+    else:
+        firsts, ends = X.indptr[rows], X.indptr[rows + 1]
     certain = np.empty(len(labels), dtype=bool)
     dtype = packed.centers.dtype
     panels: Any = packed.panels
+    blocks = panels.everywhere if blocks is None else blocks
     panels.loops.scan_sparse(
-        X.data * dtype.type(packed.scale),
-        X.indices.astype(np.int32, copy=False),
-        X.indptr,
-        dtype.type(1),
-        panels.values,
-        panels.offsets,
-        panels.columns,
-        panels.everywhere if blocks is None else blocks,
-        packed.slack,
-        np.array(packed.errors),
-        np.empty(0, dtype=f"i{dtype.itemsize}"),
-        labels,
-        certain,
+        *(X.data, indices, firsts, ends, dtype.type(packed.scale)),
+        *(panels.values, panels.offsets, panels.columns, blocks),
+        *(packed.slack, np.array(packed.errors), np.empty(0, dtype=f"i{dtype.itemsize}")),
+        *(labels, certain),
     )
     return np.flatnonzero(~certain)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.rowhash import MIXER
-from dkmeans.kernels.scan import scan, scan_sparse, squared_distances, width
+from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
     "add_totals",
@@ -23,6 +23,7 @@ __all__ = [
     "magnitudes",
     "rounded_sums",
     "scan",
+    "scan_few",
     "scan_sparse",
     "sides",
     "squared_distances",

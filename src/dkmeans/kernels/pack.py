@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 
+_LINE = 64  # bytes of a line of the cache
+
 
 @dataclass(frozen=True)
 class Panels:
@@ -40,7 +42,8 @@ class PackedCenters:
     centers: npt.NDArray[np.floating]  # as stored, shape (k, d)
     shift: npt.NDArray[np.floating] | None  # s, or None for sparse rows, which must stay sparse
     scale: float  # a power of two that brings b to about 1, against overflow and underflow
-    directions: npt.NDArray[np.floating]  # scaled b, transposed to (d, k)
+    points: npt.NDArray[np.floating]  # scaled b, shape (k, d)
+    directions: npt.NDArray[np.floating]  # the same transposed to (d, k)
     offsets: npt.NDArray[np.floating]  # |b|^2 / 2 less the bound's share
     slack: Floats  # twice the bound's share
     reach: float  # largest |b|
@@ -100,6 +103,7 @@ def pack(
         centers=centers,
         shift=shift,
         scale=scale,
+        points=b,
         directions=np.ascontiguousarray(b.T),
         offsets=offsets,
         slack=2 * kappa * squares,
@@ -128,14 +132,25 @@ def _panels(
     values, spread = np.zeros((places, d), dtype=b.dtype), np.full(places, np.inf, dtype=b.dtype)
     columns = np.full(places, -1)
     values[at], spread[at], columns[at] = -b, offsets, np.arange(k)
-    blocks = values.reshape(-1, width, d).transpose(0, 2, 1)
+    blocks = _empty_in_lines((len(values) // width, d, width), b.dtype)
+    blocks[:] = values.reshape(-1, width, d).transpose(0, 2, 1)
     return Panels(
         loops,
-        np.ascontiguousarray(blocks),
+        blocks,
         spread.reshape(-1, width),
         columns,
         np.repeat(runs[starts], n_blocks),
     )
+
+
+def _empty_in_lines(
+    shape: tuple[int, ...], dtype: np.dtype[np.floating]
+) -> npt.NDArray[np.floating]:
+    """Make room that begins with a line of the cache, so that no vector lies across two."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def relative_error(

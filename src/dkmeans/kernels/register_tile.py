@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 
 ROWS = 6  # times VECTORS is how many sums are kept: 12 of the 16 registers that most machines have
 VECTORS = 2
+ABREAST = 4  # sums of each kind for values of a CSR matrix
 UNROLLED = 8  # features at a time, so that the loop is short and its end is foreseen
 _BYTES = 64 if llvm.get_host_cpu_features().get("avx512f") else 32  # of a vector
 
@@ -72,7 +73,7 @@ def update_two_least(
 @intrinsic  # type: ignore[untyped-decorator]
 def update_two_least_sparse(
     typing: Any,
-    kind: Any,
+    scale: Any,
     data: Any,
     columns: Any,
     count: Any,
@@ -87,6 +88,8 @@ def update_two_least_sparse(
 
     Parameters
     ----------
+    scale : float
+        IN. What values are multiplied with first.
     data : address of `count` numbers
         IN.
     columns : address of `count` whole numbers of 32 bits
@@ -94,8 +97,8 @@ def update_two_least_sparse(
     """
     whole, address = _types.intp, _types.uintp
     rest = [address, address, whole, *3 * [address]]
-    signature = _types.void(kind, address, address, whole, *rest)
-    double = kind == _types.float64
+    signature = _types.void(scale, address, address, whole, *rest)
+    double = scale == _types.float64
     return signature, _DoubleSparse() if double else _SingleSparse()
 
 
@@ -112,7 +115,7 @@ class _Tile:
         self.n_lanes = lanes(self.bits // 8)
         self.vector = ir.VectorType(self.number, self.n_lanes)
         self.zeros = ir.Constant(self.vector, [self.number(0.0)] * self.n_lanes)
-        _, *factors, offsets, number, least, next_least, where = args
+        self.kind, *factors, offsets, number, least, next_least, where = args
         sums = self.products(*factors)
         # The offset comes last: the error bound is that of a product, and of one more addition.
         last = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
@@ -211,31 +214,54 @@ class _SparseTile(_Tile):
     """Writes the code for one row of a CSR matrix."""
 
     def products(self, *factors: Any) -> list[list[Any]]:
-        """Add up products over the values that are stored."""
+        """Add up products over the values that are stored, every fourth one in sums of their own.
+
+        So an addition does not have to wait for the one just before it.
+        """
         b = self.builder
         data, columns, count, panel = factors
         values = b.inttoptr(data, self.number.as_pointer())
         features = b.inttoptr(columns, ir.IntType(32).as_pointer())
+        even = b.and_(count, _INDEX(-ABREAST))
+        sums = [[self.zeros] * VECTORS for _ in range(ABREAST)]
+        sums = self.add_stored(values, features, panel, _INDEX(0), even, sums)
+        first = self.add_stored(values, features, panel, even, count, sums[:1])
+        sums = first + sums[1:]
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = [
+                [b.fadd(x, y) for x, y in zip(*pair, strict=True)]
+                for pair in zip(sums[:half], sums[half:], strict=True)
+            ]
+        return sums
+
+    def add_stored(
+        self, values: Any, features: Any, panel: Any, start: Any, stop: Any, sums: list[list[Any]]
+    ) -> list[list[Any]]:
+        """Go on from sums over a range of values, as many at a time as there are sums."""
+        b = self.builder
         before = b.block
         head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
         b.branch(head)
         b.position_at_end(head)
         at = b.phi(_INDEX)
-        at.add_incoming(_INDEX(0), before)
-        sums = [b.phi(self.vector) for _ in range(VECTORS)]
-        b.cbranch(b.icmp_signed("<", at, count), body, after)
+        at.add_incoming(start, before)
+        here = [[b.phi(self.vector) for _ in range(VECTORS)] for _ in sums]
+        b.cbranch(b.icmp_signed("<", at, stop), body, after)
         b.position_at_end(body)
-        feature = b.sext(b.load(b.gep(features, [at])), _INDEX)
-        value = self.splat(b.load(b.gep(values, [at])), self.vector)
-        for v in range(VECTORS):
-            place = b.add(b.mul(feature, _INDEX(VECTORS)), _INDEX(v))
-            term = b.fmul(value, self.load(panel, self.vector, place), flags=("contract",))
-            sums[v].add_incoming(self.zeros, before)
-            sums[v].add_incoming(b.fadd(term, sums[v], flags=("contract",)), body)
-        at.add_incoming(b.add(at, _INDEX(1)), body)
+        for i, row in enumerate(here):
+            now = b.add(at, _INDEX(i))
+            feature = b.sext(b.load(b.gep(features, [now])), _INDEX)
+            value = self.splat(b.fmul(self.kind, b.load(b.gep(values, [now]))), self.vector)
+            for v in range(VECTORS):
+                place = b.add(b.mul(feature, _INDEX(VECTORS)), _INDEX(v))
+                term = b.fmul(value, self.load(panel, self.vector, place), flags=("contract",))
+                row[v].add_incoming(sums[i][v], before)
+                row[v].add_incoming(b.fadd(term, row[v], flags=("contract",)), body)
+        at.add_incoming(b.add(at, _INDEX(len(sums))), body)
         b.branch(head)
         b.position_at_end(after)
-        return [sums]
+        return here
 
 
 class _SingleSparse(_SparseTile):

@@ -204,11 +204,73 @@ def scan(
             squared_distances(X, part, centers, found, distances[start : start + m])
 
 
+def _dot(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Any:
+    """Add up products in any order."""
+    total = a[0] - a[0]
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
+
+
+_dot = compiled(_dot, fastmath={"reassoc", "contract"})
+
+
+@compiled
+def scan_few(
+    X: npt.NDArray[np.floating],
+    rows: Indices,
+    shift: npt.NDArray[np.floating],
+    scale: Any,
+    points: npt.NDArray[np.floating],
+    offsets: npt.NDArray[np.floating],
+    slack: Floats,
+    errors: Floats,
+    scores: npt.NDArray[np.floating],
+    squares: npt.NDArray[np.floating],
+    labels: Indices,
+    certain: npt.NDArray[np.bool_],
+    centers: npt.NDArray[np.floating],
+    distances: Floats,
+) -> None:
+    """Do the same as `scan` where there are fewer centres than a vector has lanes.
+
+    Parameters
+    ----------
+    points : array of shape (k, d)
+        IN. Shifted and scaled centres.
+    offsets : array of shape (k,)
+        IN. What products are taken from.
+    X, rows, shift, scale, slack, errors, scores, squares, labels, certain, centers, distances
+        See `scan`.
+    """
+    n_tile = 64
+    a = np.zeros((n_tile, X.shape[1]), dtype=X.dtype)
+    for start in range(0, len(rows), n_tile):
+        part = rows[start : start + n_tile]
+        m = len(part)
+        _prepare(X, part, shift, scale, a, squares[start : start + m])
+        for row in range(m):
+            best, following, label = offsets[0] - _dot(a[row], points[0]), np.inf, 0
+            for c in range(1, len(points)):
+                score = offsets[c] - _dot(a[row], points[c])
+                if score < best:
+                    best, following, label = score, best, c
+                elif score < following:
+                    following = score
+            at = start + row
+            labels[at], scores[at] = label, best
+            certain[at] = _is_certain(best, following, slack[label], errors, squares[at])
+        if len(distances):
+            found = labels[start : start + m]
+            squared_distances(X, part, centers, found, distances[start : start + m])
+
+
 @compiled
 def scan_sparse(
     data: npt.NDArray[np.floating],
     indices: npt.NDArray[np.int32],
-    indptr: npt.NDArray[np.signedinteger],
+    firsts: npt.NDArray[np.signedinteger],
+    ends: npt.NDArray[np.signedinteger],
     scale: Any,
     panels: npt.NDArray[np.floating],
     offsets: npt.NDArray[np.floating],
@@ -224,19 +286,21 @@ def scan_sparse(
 
     Parameters
     ----------
-    data, indices, indptr : arrays
-        IN. The matrix, its values scaled.
+    data, indices : arrays
+        IN. The matrix.
+    firsts, ends : arrays of shape (m,)
+        IN. Where the values of each row begin and end.
     scale : float
-        IN. Only its type matters.
+        IN. What values are multiplied with first.
     panels, offsets, columns, blocks, slack, errors, work, labels, certain : arrays
         See `scan`.
     """
     d, n_columns = panels.shape[1], panels.shape[2]
     n_lanes = n_columns // VECTORS
     size = panels.itemsize
-    n = len(indptr) - 1
+    n = len(firsts)
     # One block of centres at a time stays in the cache, while many rows go by.
-    n_tile = max(1, min(n, 2048))
+    n_tile = max(1, min(n, 1024))
     low = np.empty((n_tile, n_lanes), dtype=data.dtype)
     second = np.empty((n_tile, n_lanes), dtype=data.dtype)
     where = np.empty((n_tile, n_lanes), dtype=work.dtype)
@@ -249,13 +313,13 @@ def scan_sparse(
             panel = panels.ctypes.data + block * d * n_columns * size
             offset = offsets.ctypes.data + block * n_columns * size
             for row in range(m):
-                first = indptr[start + row]
+                first = firsts[start + row]
                 state = row * n_lanes * size
                 update_two_least_sparse(
                     scale,
                     data.ctypes.data + first * size,
                     indices.ctypes.data + first * 4,
-                    indptr[start + row + 1] - first,
+                    ends[start + row] - first,
                     panel,
                     offset,
                     block * VECTORS,
@@ -265,8 +329,9 @@ def scan_sparse(
                 )
         for row in range(m):
             square = scale - scale  # in the type of the data: it overflows before products do
-            for at in range(indptr[start + row], indptr[start + row + 1]):
-                square += data[at] * data[at]
+            for at in range(firsts[start + row], ends[start + row]):
+                value = data[at] * scale
+                square += value * value
             best, following, place = _two_least(low[row], second[row], where[row])
             label = columns[place]
             labels[start + row] = label
