@@ -14,8 +14,9 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags
 
-from dkmeans import fitting, journey, validate
+from dkmeans import fitting, journey, progress, validate
 from dkmeans.advice import OverfittingWarning, advise
+from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.engine import decide, edit, query
 from dkmeans.engine.threads import calm_blas, default_threads
 
@@ -23,7 +24,11 @@ __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
-    ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Cluster labelled data into prototypes that tell the classes apart.
 
@@ -76,6 +81,9 @@ class DiscriminativeKMeans(
     n_threads : int or None, default=None
         Number of threads; None takes all cores this process may use, or `OMP_NUM_THREADS`.
         It changes the speed, never the result.
+    verbose : int, default=0
+        1 logs a line per round as information of the logger "dkmeans", on stderr where logging is
+        not set up; 2 also logs every pass of refinement, and the trials of "auto".
 
     Attributes
     ----------
@@ -158,6 +166,7 @@ class DiscriminativeKMeans(
         memory_mb: float | None = None,
         warm_start: bool = False,
         n_threads: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.max_clusters = max_clusters
         self.repulsion = repulsion
@@ -172,6 +181,7 @@ class DiscriminativeKMeans(
         self.memory_mb = memory_mb
         self.warm_start = warm_start
         self.n_threads = n_threads
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow prototypes for labelled rows.
@@ -409,12 +419,24 @@ class DiscriminativeKMeans(
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
     ) -> Self:
-        with calm_blas:
-            fit = fitting.prepare(self, X, y, sample_weight, how, classes)
-            self._publish(fitting.complete(self, fit))
+        self._run(X, y, sample_weight, how, classes)
         finished = self.converged_ or self.n_iter_ < self.max_iter
         advise(self, finished=finished, all_rows=how != "on")
         return self
+
+    @with_callbacks
+    def _run(self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any) -> None:
+        audience = progress.listeners(self.verbose)
+        with calm_blas:
+            fit = fitting.prepare(self, X, y, sample_weight, how, classes, audience)
+            callbacks = Callbacks(self, X, y, sample_weight)
+
+            def hear(step: progress.Step) -> bool:
+                return callbacks.hear(lambda: fitting.usable(fit, step.prototypes))
+
+            fitted = fitting.complete(self, fit, [*audience, hear])
+            callbacks.end(fitted)
+        self._publish(fitted)
 
     def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:
         self._publish(fitting.edited(self, change, *arguments))

@@ -4,20 +4,21 @@ Nothing here changes the estimator: what comes out is for it to take over, all a
 """
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import journey, sources, validate
+from dkmeans import journey, progress, sources, validate
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import hold_out
 from dkmeans.engine.items import hash_all
+from dkmeans.engine.margins import Pass
 from dkmeans.engine.path import Judge, Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.kernels.sphere import as_centers
@@ -40,7 +41,13 @@ class Fit:
 
 
 def prepare(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, how: How = "afresh", classes: Any = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    how: How = "afresh",
+    classes: Any = None,
+    audience: Sequence[progress.Listener] = (),
 ) -> Fit:
     """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
@@ -86,7 +93,7 @@ def prepare(
     )
     choice = None
     if auto and start is None:
-        choice = _choose(training, source, rules)
+        choice = _choose(training, source, rules, audience)
         rules = replace(rules, max_clusters=choice.n_clusters)
     elif auto:
         # Earlier rows cannot be held out any more: going on keeps to the number once chosen.
@@ -95,32 +102,55 @@ def prepare(
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
-def complete(estimator: Any, fit: Fit) -> dict[str, Any]:
-    """Run a fit to its end, and put together all fitted attributes."""
+def complete(
+    estimator: Any, fit: Fit, audience: Sequence[progress.Listener] = ()
+) -> dict[str, Any]:
+    """Run a fit to its end, or to where a listener ends it, and put together what is fitted."""
     judge = Judge(fit.training.y, fit.source.rows.weights)
-    states = follow(fit.run, judge, grow(fit.run))
     records: list[dict[str, Any]] = []
+    budget = fit.run.rules.max_clusters
+
+    def told() -> Iterator[State | Pass]:
+        for state in grow(fit.run):
+            yield state
+            if state.round:
+                records.append(state.record(fit.source.weight_unit))
+                step = progress.Step(records[-1], state.prototypes, budget)
+                if progress.tell(audience, step):
+                    return
+
+    states = follow(fit.run, judge, told())
     while True:
         try:
-            state = next(states)
+            latest = next(states)
         except StopIteration as ended:
             trail = ended.value
             break
-        if state.round:
-            records.append(state.record(fit.source.weight_unit))
-    assert isinstance(state, State)
-    return _results(estimator, fit, state, History.from_records(records), trail)
+        if isinstance(latest, State):
+            state = latest
+    # Passes of refinement that was ended half-way have no part in the result.
+    history = History.from_records([r for r in records if r["round"] <= state.round])
+    return _results(estimator, fit, state, history, trail)
 
 
-def _choose(training: validate.Training, source: sources.Source, rules: Rules) -> Choice:
+def _choose(
+    training: validate.Training,
+    source: sources.Source,
+    rules: Rules,
+    audience: Sequence[progress.Listener],
+) -> Choice:
     rows = source.rows
+
+    def tell(record: dict[str, Any], prototypes: Prototypes) -> None:
+        progress.tell(audience, progress.Step(record, prototypes, is_trial=True))
+
     attempts, weight = [], 0.0
     for part in hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights):
         judge = Judge(training.y, rows.weights, part.mask)
         # Half as many prototypes as rows would be no summary of them.
         most = max(len(training.classes), part.n_left // 2)
         run = Run(rows.without(part.mask), replace(rules, max_clusters=most))
-        attempts.append(attempt(run, judge, part, source.weight_unit))
+        attempts.append(attempt(run, judge, part, source.weight_unit, tell))
         weight += float(part.weights.sum())
     return choose(attempts, weight, len(training.classes))
 
@@ -163,6 +193,18 @@ def _results(
         "_weight_unit": source.weight_unit,
         "_journey": way,
         **training.names,
+    }
+
+
+def usable(fit: Fit, now: Prototypes) -> dict[str, Any]:
+    """Put together what prediction needs, for prototypes on the way of a fit."""
+    return {
+        "cluster_centers_": now.centers,
+        "cluster_classes_": fit.training.classes[now.classes],
+        "cluster_ids_": now.ids,
+        "classes_": fit.training.classes,
+        "n_clusters_": len(now),
+        **fit.training.names,
     }
 
 

@@ -55,11 +55,9 @@ def check_parameters(params: dict[str, Any]) -> None:
         "it must be None, 'auto' or an integer >= 1",
     )
     require("n_threads", _is_count(threads), "it must be None or an integer >= 1")
-    require(
-        "max_iter",
-        _is_int(params["max_iter"]) and params["max_iter"] >= 1,
-        "it must be an integer >= 1",
-    )
+    for name, least in (("max_iter", 1), ("verbose", 0)):
+        ok = _is_int(params[name]) and params[name] >= least
+        require(name, ok, f"it must be an integer >= {least}")
     w = params["repulsion"]
     require(
         "repulsion",

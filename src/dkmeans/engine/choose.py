@@ -7,7 +7,7 @@ error that counts is that of the *difference*, as both are found on the same row
 nothing is lost, or when the count is far beyond the best so far.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from dkmeans.engine.path import Judge, Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
 from dkmeans.kernels.block import Floats
+from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import TreeLog
 
 _FAR = 4  # growth ends at so many times the clusters of the best so far,
@@ -61,7 +62,13 @@ def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
     return Choice(max(n_classes, _fewest(losses)), first)
 
 
-def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Attempt:
+def attempt(
+    run: Run,
+    judge: Judge,
+    held_out: HeldOut,
+    weight_unit: float,
+    tell: Callable[[dict[str, Any], Prototypes], None] = lambda record, prototypes: None,
+) -> Attempt:
     """Grow on the rows that are not held out, and try each number of clusters on those that are.
 
     Parameters
@@ -72,6 +79,8 @@ def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> At
     held_out : HeldOut
     weight_unit : float
         A weight of 1 here, in the user's terms.
+    tell : callable
+        Called with the record and the prototypes of each round.
     """
     is_refined = run.rules.refine
     run.rules = replace(run.rules, refine=False)
@@ -89,6 +98,7 @@ def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> At
         assert isinstance(state, State)
         if state.round:
             records.append(state.record(weight_unit))
+            tell(records[-1], state.prototypes)
         count = len(state.prototypes)
         if not is_refined:
             try_out(state, state.round)

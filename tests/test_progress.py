@@ -1,0 +1,145 @@
+"""What a fit tells while it goes on: the log, listeners and scikit-learn's callbacks."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.progress import listening
+
+X, y = load_iris(return_X_y=True)
+
+
+def test_log_has_a_line_per_round(caplog):
+    model = DiscriminativeKMeans(8, verbose=1).fit(X, y)
+    title, *lines = [r.getMessage() for r in caplog.records if r.name == "dkmeans"]
+    assert title.split() == ["round", "phase", "clusters", "impurity", "seconds"]
+    assert len(lines) == model.n_iter_
+    assert [int(line.split()[2]) for line in lines] == model.history_.clusters.tolist()
+    assert {len(line) for line in lines} == {len(title)}, "columns are not aligned"
+
+
+def test_verbose_2_tells_of_every_pass_and_trial(caplog):
+    def lines(verbose):
+        caplog.clear()
+        DiscriminativeKMeans("auto", refine="margin", verbose=verbose).fit(X, y)
+        return [r.getMessage() for r in caplog.records]
+
+    short, long = lines(1), lines(2)
+    assert short[0].startswith("choosing")
+    assert 1 < sum("refine" in line for line in short) < sum("refine" in line for line in long)
+    assert not any(" try " in line for line in short)
+    assert any(" try " in line for line in long)
+
+
+def test_log_respects_the_level_of_the_logger(caplog):
+    logger = logging.getLogger("dkmeans")
+    logger.setLevel(logging.WARNING)
+    try:
+        DiscriminativeKMeans(8, verbose=1).fit(X, y)
+    finally:
+        logger.setLevel(logging.NOTSET)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_log_goes_to_stderr_where_logging_is_not_set_up(verbose):
+    code = (
+        "from sklearn.datasets import load_iris\nfrom dkmeans import DiscriminativeKMeans\n"
+        f"DiscriminativeKMeans(8, verbose={verbose}).fit(*load_iris(return_X_y=True))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0
+    assert result.stdout == ""
+    assert ("impurity" in result.stderr) == bool(verbose)
+
+
+@pytest.mark.parametrize("verbose", [-1, 1.5, "yes"])
+def test_verbose_is_checked(verbose):
+    with pytest.raises(ValueError, match=r"verbose=.* is not accepted: it must be an integer >= 0"):
+        DiscriminativeKMeans(verbose=verbose).fit(X, y)
+
+
+def test_listening_changes_nothing():
+    alone = DiscriminativeKMeans(8, refine="margin").fit(X, y)
+    steps = []
+    with listening(steps.append):
+        heard = make_pipeline(StandardScaler(), DiscriminativeKMeans(8)).fit(X, y)
+        again = DiscriminativeKMeans(8, refine="margin").fit(X, y)
+    DiscriminativeKMeans(8).fit(X, y)
+    assert len(steps) == heard[-1].n_iter_ + again.n_iter_
+    assert steps[-1].record["clusters"] == 8
+    np.testing.assert_array_equal(again.cluster_centers_, alone.cluster_centers_)
+
+
+@pytest.mark.parametrize("at", [2, 12])  # while growing, while refining
+def test_a_listener_may_end_the_fit(at):
+    X, y = load_digits(return_X_y=True)
+    whole = DiscriminativeKMeans(40, refine="margin").fit(X, y)
+    assert whole.history_.phase[1] == "grow"
+    assert whole.history_.phase[11] == "refine"
+    with listening(lambda step: step.record["round"] == at):
+        model = DiscriminativeKMeans(40, refine="margin").fit(X, y)
+    grown = int((whole.history_.phase == "grow").sum())
+    assert model.n_iter_ == len(model.history_.round) == min(at, grown)
+    assert not model.converged_
+    assert (model.labels_ == model.predict_cluster(X)).all()
+    assert model.n_clusters_ == whole.history_.clusters[model.n_iter_ - 1]
+    assert model.path_.clusters[-1] == model.n_clusters_
+
+
+def test_scoring_monitor_sees_every_round():
+    callback = pytest.importorskip("sklearn.callback")
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = DiscriminativeKMeans(8, refine="margin").set_callbacks(monitor)
+    weights = np.linspace(1, 2, len(y))
+    model.fit(X, y, weights)
+    rows = monitor.get_logs().data
+    rounds = [row["accuracy"] for row in rows if row["task_name"] == "round"]
+    assert len(rounds) == model.n_iter_
+    assert rounds[-1] == model.score(X, y, weights)
+    assert rounds[0] < 1
+    plain = DiscriminativeKMeans(8, refine="margin").fit(X, y, weights)
+    np.testing.assert_array_equal(plain.cluster_centers_, model.cluster_centers_)
+
+
+def test_progress_bar_of_a_pipeline(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    model = make_pipeline(StandardScaler(), DiscriminativeKMeans(8))
+    model.set_callbacks(callback.ProgressBar()).fit(X, y)
+    assert "DiscriminativeKMeans - fit" in capsys.readouterr().out
+
+
+def test_a_callback_may_end_the_fit():
+    pytest.importorskip("sklearn.callback")
+
+    class Enough:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            return fitted_estimator is not None and fitted_estimator.n_clusters_ >= 5
+
+    model = DiscriminativeKMeans().set_callbacks(Enough()).fit(X, y)
+    assert 5 <= model.n_clusters_ < DiscriminativeKMeans().fit(X, y).n_clusters_
+
+
+def test_callbacks_leave_nothing_behind_after_an_error():
+    callback = pytest.importorskip("sklearn.callback")
+    model = DiscriminativeKMeans(8).set_callbacks(callback.ScoringMonitor(scoring="accuracy"))
+    with pytest.raises(ValueError):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError), listening(lambda step: bad()):
+        model.fit(X, y)
+    assert set(vars(model)) - set(model.get_params()) == {"_skl_callbacks"}
+
+
+def bad():
+    raise ValueError("a listener that fails")
