@@ -1,0 +1,66 @@
+"""Consoles that people read, in a terminal or in a pipe."""
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+
+def stdout() -> Console:
+    """Open the console for results."""
+    return Console(highlight=False)
+
+
+def stderr() -> Console:
+    """Open the console for progress, notes and errors."""
+    return Console(stderr=True, highlight=False)
+
+
+def grid(*columns: str, left: int = 1) -> Table:
+    """Begin a table whose first columns are text and whose others are numbers."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for at, name in enumerate(columns):
+        is_text = at < left
+        table.add_column(
+            name,
+            justify="left" if is_text else "right",
+            overflow="fold",
+            no_wrap=not is_text,
+        )
+    return table
+
+
+def say(console: Console, text: Any = "") -> None:
+    """Print a sentence as it is, wherever it breaks."""
+    console.print(text, markup=False, soft_wrap=not console.is_terminal)
+
+
+def plural(count: int, noun: str) -> str:
+    """Count things.
+
+    >>> plural(1, "row"), plural(2000, "class")
+    ('1 row', '2,000 classes')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent.
+
+    >>> percent(0.0312)
+    '3.12'
+    """
+    return "-" if share != share else f"{100 * share:.2f}"
+
+
+def file_size(n_bytes: int) -> str:
+    """Write the size of a file.
+
+    >>> file_size(834), file_size(84_300)
+    ('834 bytes', '84 kB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes} bytes"
+    return f"{n_bytes / 1000:.0f} kB" if n_bytes < 1e6 else f"{n_bytes / 1e6:.1f} MB"
