@@ -1,6 +1,7 @@
 """`DiscriminativeKMeans`, the estimator."""
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -396,6 +397,30 @@ class DiscriminativeKMeans(
         """
         near = self._class_distances(X)
         return decide.probabilities(near, power=min(2 * np.sqrt(self.n_features_in_), 16.0))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; `dkmeans.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; an earlier file is replaced.
+        """
+        from dkmeans.export.files import save
+
+        save(self, path)
+
+    def to_onnx(self) -> Any:
+        """Turn the fitted model into an ONNX graph (onnx must be installed).
+
+        Returns
+        -------
+        graph : onnx.ModelProto
+            From rows to "label" and "probabilities"; see `dkmeans.export.onnx.to_onnx`.
+        """
+        from dkmeans.export.onnx import to_onnx
+
+        return to_onnx(self)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what is supported."""

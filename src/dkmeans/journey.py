@@ -58,7 +58,11 @@ def tried(
 
 def at(estimator: Any, k: int) -> dict[str, Any]:
     """Put together the fitted attributes of the largest model that has at most k clusters."""
-    way: Journey = estimator._journey
+    way: Journey | None = estimator._journey
+    if way is None:
+        raise ValueError(
+            "The models on the way are not kept in model files: fit again, or save at(k) itself."
+        )
     counts = [len(w) for w in way.waypoints]
     which = int(np.searchsorted(counts, k, side="right")) - 1
     if which < 0:

@@ -1,0 +1,1 @@
+"""Models as files: to be loaded again, and for other programs."""

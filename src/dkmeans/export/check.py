@@ -1,0 +1,66 @@
+"""Whether the parts of a model in a file fit together."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.engine.memory import Memory
+from dkmeans.export.columns import codes
+from dkmeans.export.container import Arrays
+from dkmeans.export.refused import require
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.model.table import Table
+
+
+def check_prototypes(arrays: Arrays, n_classes: int, n_features: int) -> Prototypes:
+    """Take the prototypes out of arrays: finite, in order, and with ids of their own."""
+    require({"centers", "class_codes", "ids"} <= set(arrays), "lacks prototypes")
+    centers, ids = arrays.pop("centers"), arrays.pop("ids")
+    require(
+        centers.dtype in (np.float32, np.float64)
+        and centers.ndim == 2
+        and len(centers) >= 1
+        and centers.shape[1] == n_features,
+        "has centres of the wrong type or shape",
+    )
+    require(bool(np.isfinite(centers).all()), "has centres that are NaN or infinite")
+    of = codes(arrays.pop("class_codes"), n_classes, "has prototypes of unknown classes")
+    require(ids.dtype == np.int64 and ids.shape == of.shape == centers.shape[:1], "has wrong ids")
+    later = (np.diff(of) > 0) | ((np.diff(of) == 0) & (ids[1:] > ids[:-1]))
+    require(bool(later.all()), "has prototypes that are not in order")
+    require(len(np.unique(ids)) == len(ids), "has two prototypes with the same id")
+    return Prototypes(centers, of, ids)
+
+
+def check_tree(
+    tables: dict[str, Table | None], prototypes: Prototypes, classes: npt.NDArray[Any]
+) -> None:
+    """Check that everyone descends from someone earlier, and that the living are in the tree."""
+    tree, changes = tables["tree_"], tables["changes_"]
+    require(tree is not None and changes is not None, "lacks the tree or the changes")
+    assert tree is not None
+    assert changes is not None
+    n, wrong = len(tree), "has a tree that does not make sense"
+    require(bool((tree.id == np.arange(n)).all()), wrong)
+    require(bool(((tree.parent >= -1) & (tree.parent < tree.id)).all()), wrong)
+    for column in (tree.call, tree.born, tree.ended_call, tree.ended):
+        require(bool(((column >= -1) & (column < 1 << 62)).all()), wrong)
+    require(bool(((prototypes.ids >= 0) & (prototypes.ids < n)).all()), wrong)
+    require(np.array_equal(tree.label[prototypes.ids], classes[prototypes.classes]), wrong)
+    require(bool(((changes.id >= 0) & (changes.id < n)).all()), "has changes of unknown ids")
+
+
+def check_memory(memory: Memory, prototypes: Prototypes) -> None:
+    """Check that what is remembered has an owner, a weight and a place."""
+    wrong = "has a memory that does not make sense"
+    n = len(memory.classes)
+    require(memory.ids.dtype == np.int64 and memory.ids.shape == (n,), wrong)
+    require(memory.weights.dtype == np.float64 and memory.weights.shape == (2, n), wrong)
+    require(memory.sums.dtype == np.float64, wrong)
+    require(memory.sums.shape == (2, n, prototypes.centers.shape[1]), wrong)
+    require(bool(np.isin(memory.ids, prototypes.ids).all()), wrong)
+    require(bool(np.isfinite(memory.sums).all() and np.isfinite(memory.weights).all()), wrong)
+    require(bool((memory.weights[0] > 0).all()), wrong)
+    pairs = np.unique(np.stack([memory.ids, memory.classes]), axis=1) if n else memory.ids[None]
+    require(pairs.shape[1] == n, wrong)

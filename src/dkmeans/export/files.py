@@ -1,0 +1,76 @@
+"""Model files: `save` and `load`. The format is described in the guide (docs/files.md)."""
+
+import os
+from typing import Any
+
+import dkmeans
+from dkmeans.export import scaling, state
+from dkmeans.export.atomic import write_atomically
+from dkmeans.export.container import pack, unpack
+from dkmeans.export.refused import RefusedError, require
+
+__all__ = ["ModelFileError", "load", "save"]
+
+
+class ModelFileError(ValueError):
+    """A file is not a model that can be loaded."""
+
+
+def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    An earlier file at the path is replaced.
+
+    Parameters
+    ----------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        What to write; it must be fitted.
+    path : str or path
+        Where to; the usual ending is `.dkm`.
+    with_labels : bool, default=True
+        Whether to write `labels_` and `conflicts_`, too, which speak of single training rows.
+    """
+    scaler, prototypes = scaling.parts(model)
+    arrays, document = state.describe(prototypes, with_labels=with_labels)
+    document["scaling"] = None
+    if scaler is not None:
+        more, document["scaling"] = scaling.describe(model)
+        arrays |= more
+    write_atomically(path, pack(arrays, document, dkmeans.__version__))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote. No code from the file is run.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        The same as was saved: predictions and further fits are the same to the last bit. Only the
+        models on the way (`at`) are not there.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, of another version, or not a model at all.
+    """
+    try:
+        arrays, document = unpack(path)
+        model: Any = state.rebuild(arrays, document, os.stat(path).st_size)
+        if document.get("scaling") is not None:
+            model = scaling.rebuild(arrays, document["scaling"], model)
+        require(
+            not arrays, f"has arrays that no model has, such as {min(arrays, default='')[:40]!r}"
+        )
+    except RefusedError as error:
+        raise ModelFileError(f"The file {os.fspath(path)!r} {error}") from error
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"The file {os.fspath(path)!r} holds something that is not a model ({error}): copy or "
+            "save it again."
+        ) from error
+    return model
