@@ -246,3 +246,13 @@ def prototypes(estimator: Any, classes: npt.NDArray[Any]) -> Prototypes:
 
 def _log(estimator: Any, classes: npt.NDArray[Any]) -> TreeLog:
     return TreeLog(estimator.tree_, np.asarray(np.searchsorted(classes, estimator.tree_.label)))
+
+
+def purities(estimator: Any) -> npt.NDArray[np.float64]:
+    """Tell what share of each prototype's rows, as it remembers them, is of its own class."""
+    memory, now = estimator._memory, prototypes(estimator, estimator.classes_)
+    cells, weights = memory.cells(now), memory.weights[0]
+    own = memory.classes == now.classes[cells]
+    whole = np.bincount(cells, weights, len(now))
+    mine = np.bincount(cells, weights * own, len(now))
+    return np.divide(mine, whole, out=np.full(len(now), np.nan), where=whole > 0)

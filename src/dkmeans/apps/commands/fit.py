@@ -1,0 +1,111 @@
+"""`dkmeans fit`: from a table to a model file."""
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dkmeans.apps.commands.fit_progress import FitProgress
+from dkmeans.apps.commands.fit_report import Errors, report
+from dkmeans.apps.errors import Problem
+from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
+from dkmeans.apps.models import Model
+from dkmeans.apps.screen import say, stderr, stdout
+from dkmeans.apps.writing import check_free
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.export.files import save
+from dkmeans.progress import listening
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit, and where to write the model."""
+
+    out: Path
+    max_clusters: str | None = None
+    refine: str | None = None
+    growth: str = "best"
+    metric: str = "euclidean"
+    balanced: bool = False
+    standardise: bool = False
+    threads: int | None = None
+    test: Path | None = None
+    force: bool = False
+    quiet: bool = False
+
+
+def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
+    """Read rows, fit, judge, save and tell."""
+    check_free(options.out, force=options.force)
+    model = make_model(options)
+    rows = read_labelled(train, wanted)
+    if len(np.unique(rows.y)) < 2:
+        raise Problem(
+            f"All rows of {train.name} have the label {rows.y[0]!s}; two classes are needed."
+        )
+    test = None if options.test is None else read_labelled(options.test, wanted, like=rows)
+    notes = [*rows.notes, *(f"{options.test}: {n}" for n in (test.notes if test else ()))]
+    console = stderr()
+    if not options.quiet:
+        for note in notes:
+            say(console, note)
+    seconds = _fit(model, rows, options, console)
+    errors = Errors.of(model, rows)
+    test_errors = None if test is None else Errors.of(model, test)
+    save(model, options.out)
+    if not options.quiet:
+        report(
+            stdout(), Model(model), errors, test_errors, seconds=seconds, saved=options.out.resolve()
+        )
+
+
+def make_model(options: FitOptions) -> Any:
+    """Make the estimator that the options ask for, behind a scaler if they do."""
+    model = DiscriminativeKMeans(
+        _budget(options.max_clusters),
+        refine=options.refine,  # type: ignore[arg-type]
+        growth=options.growth,  # type: ignore[arg-type]
+        metric=options.metric,  # type: ignore[arg-type]
+        class_weight="balanced" if options.balanced else None,
+        n_threads=options.threads,
+    )
+    if not options.standardise:
+        return model
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), model)
+
+
+def _budget(text: str | None) -> Any:
+    if text is None or text == "auto":
+        return text
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise Problem(f"--max-clusters {text}: it must be a whole number >= 1, or auto.")
+    return int(text)
+
+
+def _fit(model: Any, rows: Labelled, options: FitOptions, console: Any) -> float:
+    weight = {}
+    if rows.weight is not None:
+        step = "discriminativekmeans__" if options.standardise else ""
+        weight = {f"{step}sample_weight": rows.weight}
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        with FitProgress(console, options.refine, quiet=options.quiet) as progress:
+            with listening(progress.hear):
+                model.fit(rows.X, rows.y, **weight)
+    for warning in caught:
+        say(console, f"Note: {_in_options(str(warning.message))}")
+    return time.perf_counter() - start
+
+
+def _in_options(message: str) -> str:
+    """Speak of options where the library speaks of parameters."""
+    return message.replace("set max_clusters (a budget, or 'auto')", "set --max-clusters").replace(
+        " or min_cluster_size", ""
+    )

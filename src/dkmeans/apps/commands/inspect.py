@@ -1,0 +1,91 @@
+"""`dkmeans inspect`: what a model file holds."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from dkmeans.apps.errors import listing
+from dkmeans.apps.models import Model, load_model
+from dkmeans.apps.screen import file_size, grid, percent, plural, say, stdout
+from dkmeans.fitting import purities
+
+
+def run_inspect(path: Path, *, clusters: bool = False) -> None:
+    """Print what a model is, its classes, and how it was trained."""
+    model = load_model(path)
+    console = stdout()
+    for title, text in _facts(path, model):
+        console.print(f"[bold]{title:<11}[/]", end="")
+        say(console, text)
+    _classes(console, model.core)
+    if clusters:
+        _clusters(console, model.core)
+
+
+def _facts(path: Path, model: Model) -> list[tuple[str, str]]:
+    core = model.core
+    kind = "discriminative k-means, " + (
+        "rows standardised first" if model.is_scaled else "rows as they are"
+    )
+    names = f": {listing(model.names, 6)}" if model.names else ", without names"
+    facts = [
+        ("model", f"{path.name} ({file_size(path.stat().st_size)}): {kind}"),
+        ("features", plural(core.n_features_in_, "feature") + names),
+        ("classes", f"{len(core.classes_)}: {listing(map(str, core.classes_))}"),
+        ("clusters", f"{core.n_clusters_:,}"),
+        ("parameters", _parameters(core)),
+        ("training", _training(core)),
+    ]
+    return facts
+
+
+def _parameters(core: Any) -> str:
+    """Name the parameters that are not the default."""
+    default = type(core)().get_params()
+    given = {n: v for n, v in core.get_params().items() if v != default[n]}
+    return ", ".join(f"{n}={v!r}" for n, v in given.items()) or "all as they come"
+
+
+def _training(core: Any) -> str:
+    parts = [f"{np.sum(core.cluster_sizes_):,.10g} rows"]
+    if hasattr(core, "path_"):
+        parts.append(f"training error {percent(float(core.path_.training_error[-1]))} %")
+    parts.append(plural(core.n_iter_, "round"))
+    parts.append("converged" if core.converged_ else "ended before convergence")
+    if hasattr(core, "history_") and len(core.history_.seconds):
+        parts.append(f"{np.sum(core.history_.seconds):.1f} s")
+    if getattr(core, "conflicts_", None):
+        parts.append(f"{plural(len(core.conflicts_), 'group')} of equal rows with several labels")
+    return ", ".join(parts)
+
+
+def _classes(console: Console, core: Any) -> None:
+    table = grid("class", "clusters", "rows", "smallest", "largest", "purity %")
+    purity = purities(core)
+    for label in core.classes_:
+        mine = core.cluster_classes_ == label
+        sizes = core.cluster_sizes_[mine]
+        if not len(sizes):
+            table.add_row(str(label), "0", *[""] * 4)
+            continue
+        table.add_row(
+            str(label),
+            f"{mine.sum():,}",
+            f"{sizes.sum():,.10g}",
+            f"{sizes.min():,.10g}",
+            f"{sizes.max():,.10g}",
+            percent(float((purity[mine] * sizes).sum() / sizes.sum())),
+        )
+    console.print(table)
+
+
+def _clusters(console: Console, core: Any) -> None:
+    table = grid("class", "cluster id", "rows", "purity %")
+    rows = zip(
+        core.cluster_classes_, core.cluster_ids_, core.cluster_sizes_, purities(core), strict=True
+    )
+    for label, number, size, purity in rows:
+        table.add_row(str(label), str(number), f"{size:,.10g}", percent(float(purity)))
+    console.print(table)
