@@ -14,7 +14,7 @@ from dkmeans.fitting import prepare
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay
-from dkmeans.plots.style import color, marker, plural, short
+from dkmeans.plots.style import color, marker, names, plural
 
 _GRID = 300  # points per side at which cells are looked up
 _PANEL = 3.2  # inches
@@ -156,14 +156,14 @@ class GrowthDisplay(PanelsDisplay):
         )
         segments, _ = borders(prototypes.centers, box)
         axes.add_collection(LineCollection(segments, colors="0.45", lw=0.6))
-        for c, label in enumerate(self.classes):
+        for c, label in enumerate(names(self.classes)):
             rows = self.X[self.y == c]
             small = {"ms": 2.2, "mew": 0, "color": color(c), "alpha": 0.7}
-            axes.plot(*rows.T, marker(c), **small, label=f"class {short(label)}")
-        for c, label in enumerate(self.classes):
+            axes.plot(*rows.T, marker(c), **small, label=f"class {label}")
+        for c, label in enumerate(names(self.classes)):
             centers = prototypes.centers[prototypes.classes == c]
             style = {"ms": 7, "mec": "black", "mew": 0.9, "color": color(c)}
-            axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {short(label)}")
+            axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
         title = "start" if panel.round == 0 else f"round {panel.round}"
         clusters = plural(len(prototypes), "cluster")
         axes.set_title(f"{title}: {clusters}, {panel.n_mixed} mixed", fontsize=9)

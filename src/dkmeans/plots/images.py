@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import SMALL, short, weight
+from dkmeans.plots.style import SMALL, names, weight
 
 _LARGE, _LITTLE = 0.95, 0.6  # inches per image, for few classes and for many
 
@@ -99,8 +99,11 @@ class PrototypeImagesDisplay(PanelsDisplay):
         classes, counts = np.unique(self.labels, return_counts=True)
         columns = min(columns, int(counts.max()))
         inches = _LARGE if len(classes) <= 12 else _LITTLE
-        names = [self._name(*which, columns) for which in zip(classes, counts, strict=True)]
-        longest = max(len(line) for name in names for line in name.split("\n"))
+        titles = [
+            f"class {name}" + f"\n{columns} of {count}" * bool(count > columns)
+            for name, count in zip(names(classes), counts, strict=True)
+        ]
+        longest = max(len(line) for title in titles for line in title.split("\n"))
         # Titles must not be wider than a single image.
         width = max(inches * columns + 0.075 * longest + 0.3, 3.2)
         tall = inches * float(np.clip(np.divide(*self.images.shape[1:3]), 0.25, 4)) + 0.22
@@ -108,8 +111,8 @@ class PrototypeImagesDisplay(PanelsDisplay):
         for axes in panels.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
         shown = self._scaled()
-        for line, label, name in zip(panels, classes, names, strict=True):
-            line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL + 1)
+        for line, label, about in zip(panels, classes, titles, strict=True):
+            line[0].set_ylabel(about, rotation=0, ha="right", va="center", fontsize=SMALL + 1)
             mine = np.flatnonzero(self.labels == label)
             largest_first = mine[np.argsort(-self.sizes[mine], kind="stable")]
             for axes, i in zip(line, largest_first, strict=False):
@@ -122,10 +125,6 @@ class PrototypeImagesDisplay(PanelsDisplay):
         if self._is_ours:
             self._figure.suptitle(f"Prototypes, {what} of their rows", fontsize=10)
         return self
-
-    def _name(self, label: Any, count: int, columns: int) -> str:
-        name = f"class {short(label)}"
-        return name if count <= columns else f"{name}\n{columns} of {count}"
 
     def _scaled(self) -> npt.NDArray[np.float64]:
         # A few repelled prototypes reach far beyond the data; they must not grey out the others.
