@@ -1,1 +1,44 @@
 """Pictures of models and of how they grew. matplotlib is imported when something is drawn."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dkmeans.plots.cells import CellsDisplay
+    from dkmeans.plots.confusion import ConfusionDisplay
+    from dkmeans.plots.growth import GrowthDisplay
+    from dkmeans.plots.images import PrototypeImagesDisplay
+    from dkmeans.plots.margin import MarginDisplay
+    from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.tree import TreeDisplay
+
+__all__ = [
+    "CellsDisplay",
+    "ConfusionDisplay",
+    "GrowthDisplay",
+    "MarginDisplay",
+    "PathDisplay",
+    "PrototypeImagesDisplay",
+    "TreeDisplay",
+]
+
+_MODULES = {
+    "CellsDisplay": "cells",
+    "ConfusionDisplay": "confusion",
+    "GrowthDisplay": "growth",
+    "MarginDisplay": "margin",
+    "PathDisplay": "path",
+    "PrototypeImagesDisplay": "images",
+    "TreeDisplay": "tree",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a display when it is first asked for."""
+    if name in _MODULES:
+        return getattr(import_module(f"dkmeans.plots.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'dkmeans.plots' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

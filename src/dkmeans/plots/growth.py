@@ -1,6 +1,6 @@
 """The growth of a model in the plane, round by round."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +12,13 @@ from dkmeans.engine.query import nearest
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fitting import prepare
 from dkmeans.model.prototypes import Prototypes
-from dkmeans.plots.style import color, marker
+from dkmeans.plots.borders import borders
+from dkmeans.plots.display import PanelsDisplay
+from dkmeans.plots.style import color, marker, names, plural
 
 _GRID = 300  # points per side at which cells are looked up
+_PANEL = 3.2  # inches
+_MANY = 12  # more classes than this would fill the picture with their names
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Panel:
 
 
 @dataclass
-class GrowthDisplay:
+class GrowthDisplay(PanelsDisplay):
     """Points, centres and cells after each round of a fit in two dimensions.
 
     Build it with `from_estimator`.
@@ -46,15 +50,13 @@ class GrowthDisplay:
     Attributes
     ----------
     figure_, axes_ : matplotlib figure and array of axes
-        Set by `plot`.
+        Where it is drawn.
     """
 
     X: npt.NDArray[np.floating]
     y: npt.NDArray[np.intp]
     classes: npt.NDArray[Any]
     panels: list[Panel]
-    figure_: Any = field(default=None, repr=False)
-    axes_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_estimator(
@@ -81,16 +83,21 @@ class GrowthDisplay:
         fit = prepare(clone(estimator), X, y, None)
         training = fit.training
         if training.X.shape[1] != 2:
-            raise ValueError(f"X has {training.X.shape[1]} features; growth is drawn for 2.")
+            raise ValueError(
+                f"X has {training.X.shape[1]} features; growth is drawn for 2. CellsDisplay draws "
+                "a fitted model with more."
+            )
         states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
         kept = _early_first(len(states), max_panels)
         return cls(training.X, training.y, training.classes, [states[i] for i in kept])
 
-    def plot(self, *, columns: int = 4) -> Self:
+    def plot(self, ax: Any = None, *, columns: int = 4) -> Self:
         """Draw the panels.
 
         Parameters
         ----------
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
         columns : int
             Panels per line.
 
@@ -99,26 +106,34 @@ class GrowthDisplay:
         self : GrowthDisplay
             With `figure_` and `axes_` set.
         """
-        from matplotlib.figure import Figure
-
         columns = min(columns, len(self.panels))
         lines = -(-len(self.panels) // columns)
         low, high = self.X.min(axis=0), self.X.max(axis=0)
         margin = 0.08 * (high - low).max() or 1.0
         box = np.stack([low - margin, high + margin])
         width, height = box[1] - box[0]
-        size = (3.2 * columns, (3.2 * np.clip(height / width, 0.3, 2) + 0.35) * lines + 0.5)
-        self.figure_ = Figure(figsize=size, layout="constrained")
-        self.axes_ = self.figure_.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-        for axes, panel in zip(self.axes_.flat, self.panels, strict=False):
+        tall = _PANEL * float(np.clip(height / width, 0.3, 2)) + 0.35
+        size = (_PANEL * columns, tall * lines + 0.5)
+        panels = self._begin_panels(ax, lines, columns, size, sharex=True, sharey=True)
+        for axes, panel in zip(panels.flat, self.panels, strict=False):
             self._draw(axes, panel, box)
-        for axes in self.axes_.flat[len(self.panels) :]:
+        for axes in panels.flat[len(self.panels) :]:
             axes.set_visible(False)
-        handles, labels = self.axes_.flat[0].get_legend_handles_labels()
-        self.figure_.legend(
-            handles, labels, loc="outside lower center", ncols=len(labels), markerscale=1.6
-        )
+        if len(self.classes) <= _MANY:
+            self._legend(panels.flat[0], _PANEL * columns)
         return self
+
+    def _legend(self, axes: Any, width: float) -> None:
+        handles, labels = axes.get_legend_handles_labels()
+        longest = max(map(len, labels))
+        most = max(1, int(width / (0.09 * longest + 0.45)))
+        self._figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), most),
+            markerscale=1.6,
+        )
 
     def _draw(self, axes: Any, panel: Panel, box: npt.NDArray[np.floating]) -> None:
         from matplotlib.collections import LineCollection
@@ -139,23 +154,19 @@ class GrowthDisplay:
             alpha=0.18,
             rasterized=True,
         )
-        axes.add_collection(
-            LineCollection(_borders(prototypes.centers, box), colors="0.45", lw=0.6)
-        )
-        for c, label in enumerate(self.classes):
+        segments, _ = borders(prototypes.centers, box)
+        axes.add_collection(LineCollection(segments, colors="0.45", lw=0.6))
+        for c, label in enumerate(names(self.classes)):
             rows = self.X[self.y == c]
-            axes.plot(
-                *rows.T, marker(c), ms=2.2, mew=0, color=color(c), alpha=0.7, label=f"class {label}"
-            )
-        for c, label in enumerate(self.classes):
+            small = {"ms": 2.2, "mew": 0, "color": color(c), "alpha": 0.7}
+            axes.plot(*rows.T, marker(c), **small, label=f"class {label}")
+        for c, label in enumerate(names(self.classes)):
             centers = prototypes.centers[prototypes.classes == c]
             style = {"ms": 7, "mec": "black", "mew": 0.9, "color": color(c)}
             axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
         title = "start" if panel.round == 0 else f"round {panel.round}"
-        count = len(prototypes)
-        axes.set_title(
-            f"{title}: {count} cluster{'s' * (count != 1)}, {panel.n_mixed} mixed", fontsize=9
-        )
+        clusters = plural(len(prototypes), "cluster")
+        axes.set_title(f"{title}: {clusters}, {panel.n_mixed} mixed", fontsize=9)
         axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])
 
 
@@ -166,21 +177,3 @@ def _early_first(n_states: int, max_panels: int) -> list[int]:
     wanted = np.geomspace(1, n_states, max_panels) - 1
     # Where rounding makes neighbours equal, the later one moves up.
     return [max(round(w), i) for i, w in enumerate(wanted)]
-
-
-def _borders(
-    centers: npt.NDArray[np.floating], box: npt.NDArray[np.floating]
-) -> list[npt.NDArray[np.float64]]:
-    """Line segments between the cells; far helpers close the cells at the edge."""
-    from scipy.spatial import Voronoi
-
-    if len(centers) < 2:
-        return []
-    middle, far = box.mean(axis=0), 1e3 * (box[1] - box[0]).max()
-    helpers = middle + far * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
-    diagram = Voronoi(np.concatenate([centers.astype(np.float64), helpers]))
-    return [
-        diagram.vertices[ends]
-        for pair, ends in zip(diagram.ridge_points, diagram.ridge_vertices, strict=True)
-        if max(pair) < len(centers) and min(ends) >= 0
-    ]

@@ -1,99 +1,132 @@
 """Prototypes as pictures, for data whose rows are images."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
-from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.plots.display import PanelsDisplay
+from dkmeans.plots.inputs import open_model
+from dkmeans.plots.style import SMALL, names, weight
+
+_LARGE, _LITTLE = 0.95, 0.6  # inches per image, for few classes and for many
 
 
 @dataclass
-class PrototypeImagesDisplay:
+class PrototypeImagesDisplay(PanelsDisplay):
     """Prototypes drawn as images, a line for each class, the largest clusters first.
 
     Build it with `from_estimator`.
 
     Parameters
     ----------
-    images : ndarray of shape (n_clusters, height, width)
-        Prototypes.
+    images : ndarray of shape (n_clusters, height, width) or (n_clusters, height, width, 3)
+        Prototypes, in shades of grey or in colour.
     labels : ndarray of shape (n_clusters,)
         Class label of each.
     sizes : ndarray of shape (n_clusters,)
         Weight of each cluster.
+    ids : ndarray of shape (n_clusters,), optional
+        Lasting identity of each.
 
     Attributes
     ----------
     figure_, axes_ : matplotlib figure and array of axes
-        Set by `plot`.
+        Where it is drawn.
     """
 
     images: npt.NDArray[np.floating]
     labels: npt.NDArray[Any]
     sizes: npt.NDArray[np.floating]
-    figure_: Any = field(default=None, repr=False)
-    axes_: Any = field(default=None, repr=False)
+    ids: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def from_estimator(
-        cls, estimator: DiscriminativeKMeans, *, image_shape: tuple[int, int]
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, *, image_shape: tuple[int, ...]) -> Self:
         """Take the prototypes of a fitted estimator.
 
         Parameters
         ----------
         estimator : DiscriminativeKMeans
-            A fitted estimator.
-        image_shape : (height, width)
+            Fitted; also at the end of a pipeline.
+        image_shape : (height, width) or (height, width, 3)
             How the features make up an image, line by line.
 
         Returns
         -------
         display : PrototypeImagesDisplay
             Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans(max_clusters=20).fit(*load_digits(return_X_y=True))
+        >>> display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
+        >>> display.images.shape
+        (20, 8, 8)
         """
-        check_is_fitted(estimator)
-        centers = estimator.cluster_centers_
+        model = open_model(estimator).model
+        centers = model.cluster_centers_
+        if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
+            raise ValueError(
+                f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
+                "images in colour."
+            )
         if np.prod(image_shape) != centers.shape[1]:
             raise ValueError(
                 f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but the prototypes "
                 f"have {centers.shape[1]} features."
             )
         images = centers.reshape(-1, *image_shape)
-        return cls(images, estimator.cluster_classes_, estimator.cluster_sizes_)
+        return cls(images, model.cluster_classes_, model.cluster_sizes_, model.cluster_ids_)
 
-    def plot(self) -> Self:
+    def plot(self, ax: Any = None, *, columns: int = 10) -> Self:
         """Draw the images.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
+        columns : int
+            Most images per class; the label of a class tells how many more there are.
 
         Returns
         -------
         self : PrototypeImagesDisplay
             With `figure_` and `axes_` set.
         """
-        from matplotlib.figure import Figure
-
         classes, counts = np.unique(self.labels, return_counts=True)
-        columns = int(counts.max())
-        size = (0.95 * columns + 1.0, 1.12 * len(classes) + 0.6)
-        self.figure_ = Figure(figsize=size, layout="constrained")
-        self.axes_ = self.figure_.subplots(len(classes), columns, squeeze=False)
-        for axes in self.axes_.flat:
+        columns = min(columns, int(counts.max()))
+        inches = _LARGE if len(classes) <= 12 else _LITTLE
+        titles = [
+            f"class {name}" + f"\n{columns} of {count}" * bool(count > columns)
+            for name, count in zip(names(classes), counts, strict=True)
+        ]
+        longest = max(len(line) for title in titles for line in title.split("\n"))
+        # Titles must not be wider than a single image.
+        width = max(inches * columns + 0.075 * longest + 0.3, 3.2)
+        tall = inches * float(np.clip(np.divide(*self.images.shape[1:3]), 0.25, 4)) + 0.22
+        panels = self._begin_panels(ax, len(classes), columns, (width, tall * len(classes) + 0.55))
+        for axes in panels.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
-        # A few repelled prototypes reach far beyond the data; they must not grey out the others.
-        low, high = np.percentile(self.images, [1, 99])
-        span = {"vmin": low, "vmax": high, "cmap": "gray_r"}
-        for line, label in zip(self.axes_, classes, strict=True):
-            line[0].set_ylabel(f"class {label}", rotation=0, ha="right", va="center")
+        shown = self._scaled()
+        for line, label, about in zip(panels, classes, titles, strict=True):
+            line[0].set_ylabel(about, rotation=0, ha="right", va="center", fontsize=SMALL + 1)
             mine = np.flatnonzero(self.labels == label)
             largest_first = mine[np.argsort(-self.sizes[mine], kind="stable")]
             for axes, i in zip(line, largest_first, strict=False):
-                axes.imshow(self.images[i], **span)
+                axes.imshow(shown[i], vmin=0, vmax=1, cmap="gray_r")
                 axes.set_frame_on(True)
-                axes.set_xlabel(f"{self.sizes[i]:g}", fontsize=8, labelpad=2)
-        self.figure_.suptitle(
-            "Prototypes, with the weight of the rows that they stand for", fontsize=10
-        )
+                size = weight(self.sizes[i])
+                title = size if self.ids is None else f"#{self.ids[i]}: {size}"
+                axes.set_title(title, fontsize=SMALL if inches == _LARGE else 5.5, pad=2)
+        what = "weight" if self.ids is None else "#id: weight"
+        if self._is_ours:
+            self._figure.suptitle(f"Prototypes, {what} of their rows", fontsize=10)
         return self
+
+    def _scaled(self) -> npt.NDArray[np.float64]:
+        # A few repelled prototypes reach far beyond the data; they must not grey out the others.
+        low, high = np.percentile(self.images, [1, 99])
+        return np.clip((self.images - low) / ((high - low) or 1.0), 0, 1)

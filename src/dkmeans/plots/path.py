@@ -1,17 +1,18 @@
 """Errors against the number of clusters that a fit passed through."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.model.path import Path
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import color, marker
 
 
 @dataclass
-class PathDisplay:
+class PathDisplay(Display):
     """Training error and, where rows were held out, held-out error on the way of a fit.
 
     Build it with `from_estimator`, or call `model.path_.plot()`.
@@ -26,29 +27,30 @@ class PathDisplay:
     Attributes
     ----------
     figure_, ax_ : matplotlib figure and axes
-        Set by `plot`.
+        Where it is drawn.
     """
 
     path: Path
     chosen: int | None = None
-    figure_: Any = field(default=None, repr=False)
-    ax_: Any = field(default=None, repr=False)
 
     @classmethod
-    def from_estimator(cls, estimator: DiscriminativeKMeans) -> Self:
+    def from_estimator(cls, estimator: Any) -> Self:
         """Take the path of a fitted estimator, and mark the number that it ended with.
 
         Parameters
         ----------
         estimator : DiscriminativeKMeans
-            Fitted.
+            Fitted; also at the end of a pipeline.
 
         Returns
         -------
         display : PathDisplay
             Call `plot()` on it.
         """
-        return cls(estimator.path_, estimator.n_clusters_)
+        model = open_model(estimator).model
+        if not hasattr(model, "path_"):
+            raise ValueError("The model was edited by hand, so it has no path: fit it again.")
+        return cls(model.path_, model.n_clusters_)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the errors.
@@ -63,15 +65,9 @@ class PathDisplay:
         self : PathDisplay
             With `figure_` and `ax_` set.
         """
-        from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-        if ax is None:
-            self.figure_ = Figure(figsize=(6.0, 3.8), layout="constrained")
-            ax = self.figure_.subplots()
-        else:
-            self.figure_ = ax.figure
-        self.ax_ = ax
+        ax = self._begin(ax, (6.0, 3.8))
         # One cluster says nothing but how large the largest class is, and would set the scale.
         path = self.path.take(self.path.clusters > 1) if len(self.path) > 1 else self.path
         lines = {"training rows": path.training_error, "held-out rows": path.heldout_error}

@@ -1,0 +1,277 @@
+"""Cells of the prototypes and the border between classes, in a plane."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.ndimage import distance_transform_edt
+from sklearn.preprocessing import normalize
+
+from dkmeans.engine.query import nearest
+from dkmeans.plots.borders import borders
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import Model, check_labels, open_model, some_rows, spread
+from dkmeans.plots.plane import Floats, Plane
+from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, plural
+
+_GRID = 240  # points per side at which classes are looked up
+_MANY = 12  # more classes than this are named in the picture instead of beside it
+_ROOM = 0.035  # of the width, around the name of a region
+_LARGEST, _SMALLEST = 220.0, 22.0  # areas of markers, in square points
+
+
+@dataclass
+class CellsDisplay(Display):
+    """Cells coloured by class, the border between classes, prototypes, and rows on top.
+
+    Build it with `from_estimator`. With two features the picture is the feature space. With more
+    it is a cut through it, along the plane in which the prototypes vary most: colours and borders
+    are what the model says on that plane, prototypes and rows are projected onto it, so they may
+    lie on a colour that is not theirs.
+
+    Parameters
+    ----------
+    plane : Plane
+        What is shown.
+    xs, ys : ndarray
+        Coordinates at which the model was asked.
+    regions : ndarray of shape (len(ys), len(xs))
+        Class there, by number.
+    centers : ndarray of shape (n_clusters, 2)
+        Prototypes in the plane.
+    heights : ndarray of shape (n_clusters,)
+        Distances of the prototypes from the plane.
+    center_classes : ndarray of shape (n_clusters,)
+        Their classes by number.
+    sizes : ndarray of shape (n_clusters,)
+        Their weights.
+    classes : ndarray
+        Class labels.
+    axis_labels : pair of str
+        What the axes are.
+    points : ndarray of shape (n, 2)
+        Rows in the plane; there may be none.
+    point_classes : ndarray of shape (n,)
+        Their classes by number.
+    notes : list of str
+        What else needs to be said.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it is drawn.
+    """
+
+    plane: Plane
+    xs: Floats
+    ys: Floats
+    regions: npt.NDArray[np.intp]
+    centers: Floats
+    heights: Floats
+    center_classes: npt.NDArray[np.intp]
+    sizes: Floats
+    classes: npt.NDArray[Any]
+    axis_labels: tuple[str, str]
+    points: Floats
+    point_classes: npt.NDArray[np.intp]
+    notes: list[str]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, max_rows: int = 3000
+    ) -> Self:
+        """Ask a fitted model for the class at each point of a plane.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Fitted; also at the end of a pipeline, whose earlier steps are then applied to X.
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            Rows to draw.
+        y : array-like of shape (n_samples,), optional
+            Their class labels; those that the model predicts if not given.
+        max_rows : int
+            Most rows to draw, taken evenly from all.
+
+        Returns
+        -------
+        display : CellsDisplay
+            Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> display = CellsDisplay.from_estimator(model, X, y)
+        >>> display.centers.shape, display.plane.is_cut
+        ((6, 2), True)
+        """
+        opened = open_model(estimator)
+        model = opened.model
+        plane = Plane.through(model.cluster_centers_, model.cluster_sizes_)
+        centers = plane.project(model.cluster_centers_)
+        notes = [opened.steps] if opened.steps else []
+        points, labels = np.empty((0, 2)), np.empty(0, dtype=model.classes_.dtype)
+        if X is not None:
+            if y is not None:
+                y = check_labels(X, y)
+            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            which = spread(n_rows, max_rows)
+            if len(which) < n_rows:
+                notes.append(f"{len(which)} of {n_rows} rows shown")
+            rows = opened.rows(some_rows(X, which))
+            labels = model.predict(rows) if y is None else y[which]
+            rows = rows if sp.issparse(rows) else np.asarray(rows)
+            points = plane.project(normalize(rows) if model.metric == "cosine" else rows)
+        elif y is not None:
+            raise ValueError("y was given without X: pass the rows that it labels.")
+        classes = np.union1d(model.classes_, labels)
+        xs, ys = _around(np.concatenate([centers, points]))
+        regions = _ask(model, plane, xs, ys)
+        return cls(
+            plane,
+            xs,
+            ys,
+            np.searchsorted(classes, regions),
+            centers,
+            plane.heights(model.cluster_centers_),
+            np.searchsorted(classes, model.cluster_classes_),
+            model.cluster_sizes_.astype(np.float64),
+            classes,
+            _axis_labels(opened, plane),
+            points,
+            np.searchsorted(classes, labels),
+            notes,
+        )
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the cells.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        self : CellsDisplay
+            With `figure_` and `ax_` set.
+        """
+        ax = self._begin(ax, (6.4, 5.2))
+        self._draw_regions(ax)
+        many = len(self.classes) > _MANY
+        for c in np.unique(self.point_classes):
+            style = {"ms": 2.6, "mew": 0, "color": color(c), "alpha": 0.75, "rasterized": True}
+            ax.plot(*self.points[self.point_classes == c].T, marker(c), **style)
+        texts = names(self.classes)
+        areas = np.maximum(_LARGEST * self.sizes / (self.sizes.max() or 1.0), _SMALLEST)
+        if len(areas) > 60:
+            areas = areas / 4
+        for c in np.unique(self.center_classes):
+            mine = self.center_classes == c
+            ax.scatter(
+                *self.centers[mine].T,
+                s=areas[mine],
+                marker=marker(c),
+                color=color(c),
+                edgecolors="black",
+                linewidths=0.9,
+                label=f"class {texts[c]}",
+                zorder=3,
+            )
+        ax.set(xlabel=self.axis_labels[0], ylabel=self.axis_labels[1])
+        ax.set(xlim=self.xs[[0, -1]], ylim=self.ys[[0, -1]])
+        self._write_title(ax)
+        if many:
+            self._name_regions(ax)
+        else:
+            self._legend(ax)
+        return self
+
+    def _draw_regions(self, ax: Any) -> None:
+        from matplotlib.collections import LineCollection
+        from matplotlib.colors import ListedColormap
+
+        n_classes = len(self.classes)
+        ax.pcolormesh(
+            self.xs,
+            self.ys,
+            self.regions,
+            cmap=ListedColormap([color(c) for c in range(n_classes)]),
+            vmin=-0.5,
+            vmax=n_classes - 0.5,
+            alpha=0.22,
+            shading="nearest",
+            rasterized=True,
+        )
+        for cycle in range(1, -(-n_classes // len(COLORS))):
+            again = self.regions // len(COLORS) == cycle
+            if again.any():  # the colours of earlier classes, so hatching tells them apart
+                hatch = HATCHES[cycle % len(HATCHES)]
+                style = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch]}
+                hatched = ax.contourf(self.xs, self.ys, again, **style)
+                hatched.set(edgecolor="0.65", linewidth=0)
+        box = np.array([[self.xs[0], self.ys[0]], [self.xs[-1], self.ys[-1]]])
+        segments, pairs = borders(self.centers, box, self.heights)
+        between = self.center_classes[pairs[:, 0]] != self.center_classes[pairs[:, 1]]
+        ax.add_collection(LineCollection(segments[~between], colors="0.5", lw=0.5))
+        ax.add_collection(LineCollection(segments[between], colors="black", lw=1.4))
+
+    def _write_title(self, ax: Any) -> None:
+        lines = [f"{plural(len(self.centers), 'prototype')}, larger for more rows"]
+        if self.plane.n_principal:
+            share = f"{self.plane.share:.0%} of their variance"
+            lines.append(f"plane by PCA of the prototypes, {share}")
+        if self.plane.is_cut:
+            lines.append("regions: the model on this plane; markers: projected onto it")
+        ax.set_title("\n".join(lines + self.notes), fontsize=SMALL)
+
+    def _legend(self, ax: Any) -> None:
+        legend = ax.legend(fontsize=SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for handle in legend.legend_handles:
+            handle.set_sizes([36])
+
+    def _name_regions(self, ax: Any) -> None:
+        """Write the class into each region that has room for it, as far inside as can be."""
+        from matplotlib import patheffects
+
+        halo = [patheffects.withStroke(linewidth=2.2, foreground="white")]
+        style = {"ha": "center", "va": "center", "fontsize": SMALL, "weight": "bold", "zorder": 4}
+        texts = names(self.classes, 12)
+        for c in np.unique(self.regions):
+            inside = distance_transform_edt(np.pad(self.regions == c, 1))[1:-1, 1:-1]
+            line, column = np.unravel_index(np.argmax(inside), inside.shape)
+            if inside[line, column] >= _ROOM * len(self.xs):
+                place = (self.xs[column], self.ys[line])
+                ax.annotate(texts[c], place, path_effects=halo, **style)
+
+
+def _around(points: Floats) -> tuple[Floats, Floats]:
+    low, high = points.min(axis=0), points.max(axis=0)
+    widest = (high - low).max() or 1.0
+    margin = 0.07 * np.maximum(high - low, 0.2 * widest)
+    xs, ys = np.linspace(low - margin, high + margin, _GRID).T
+    return xs, ys
+
+
+def _ask(model: Any, plane: Plane, xs: Floats, ys: Floats) -> npt.NDArray[Any]:
+    """Find the class on a grid of the plane, line by line: with many features a grid is large."""
+    centers = model.cluster_centers_
+    lines = []
+    for y in ys:
+        points = plane.lift(np.column_stack([xs, np.full_like(xs, y)])).astype(centers.dtype)
+        lines.append(model.cluster_classes_[nearest(points, centers, 1)[0]])
+    return np.stack(lines)
+
+
+def _axis_labels(opened: Model, plane: Plane) -> tuple[str, str]:
+    if plane.n_principal == 2:
+        return "first principal direction", "second principal direction"
+    if plane.n_principal == 1:
+        return "direction from one prototype to the other", "a direction at right angles"
+    second = opened.feature(1) if opened.model.n_features_in_ > 1 else ""
+    return opened.feature(0), second

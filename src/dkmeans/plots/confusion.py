@@ -1,0 +1,270 @@
+"""Which class is taken for which, with totals beside."""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import confusion_matrix
+
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import check_labels
+from dkmeans.plots.style import SMALL, color, names, plural, weight
+
+Shares = Literal["true", "pred", "all"]
+_BAR, _GAP = 0.16, 0.02  # of the matrix, for totals and for the space before them
+_LEAST_FONT = 4.5  # points; smaller text is no text
+
+
+@dataclass
+class ConfusionDisplay(Display):
+    """Rows of each class against the class that they are taken for.
+
+    Build it with `from_estimator` or `from_predictions`. Errors have a colour scale of their own,
+    so that they are seen however rare they are; the most frequent ones are framed and named.
+    Totals of true classes are to the right, those of predicted ones on top, the wrong part of
+    each hatched.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_classes, n_classes)
+        Weight of the rows of each class (line) that are taken for each class (column).
+    classes : ndarray of shape (n_classes,)
+        Class labels.
+    normalize : {"true", "pred", "all"} or None
+        Write shares of each line, of each column or of all instead of weights.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it is drawn.
+    """
+
+    matrix: npt.NDArray[Any]
+    classes: npt.NDArray[Any]
+    normalize: Shares | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        normalize: Shares | None = None,
+    ) -> Self:
+        """Predict labelled rows, and count.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted: a `DiscriminativeKMeans`, a pipeline, or any other to compare with.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, best of all held-out ones.
+        y : array-like of shape (n_samples,)
+            Their class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights.
+        normalize : {"true", "pred", "all"} or None
+            Write shares of each line, of each column or of all instead of weights.
+
+        Returns
+        -------
+        display : ConfusionDisplay
+            Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> display = ConfusionDisplay.from_estimator(model, X, y)
+        >>> display.matrix.sum(axis=1).tolist()
+        [50, 50, 50]
+        """
+        labels = check_labels(X, y)
+        return cls.from_predictions(
+            labels, estimator.predict(X), sample_weight=sample_weight, normalize=normalize
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, y_pred: Any, *, sample_weight: Any = None, normalize: Shares | None = None
+    ) -> Self:
+        """Count how often each class was taken for each.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Class labels.
+        y_pred : array-like of shape (n_samples,)
+            Predicted ones.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+        normalize : {"true", "pred", "all"} or None
+            Write shares of each line, of each column or of all instead of weights.
+
+        Returns
+        -------
+        display : ConfusionDisplay
+            Call `plot()` on it.
+        """
+        if normalize not in (None, "true", "pred", "all"):
+            raise ValueError(f"normalize={normalize!r} must be 'true', 'pred', 'all' or None.")
+        classes = np.union1d(y, y_pred)
+        matrix = confusion_matrix(y, y_pred, labels=classes, sample_weight=sample_weight)
+        return cls(matrix, classes, normalize)
+
+    def most_confused(self, most: int = 5) -> list[tuple[Any, Any, float]]:
+        """List the pairs of classes that are confused most.
+
+        Parameters
+        ----------
+        most : int
+            Longest list.
+
+        Returns
+        -------
+        pairs : list of (true label, predicted label, weight of rows)
+            Heaviest first.
+        """
+        return [
+            (self.classes[i], self.classes[j], self.matrix[i, j].item())
+            for i, j in self._worst(most)
+        ]
+
+    def plot(self, ax: Any = None, *, most: int = 5) -> Self:
+        """Draw the matrix and its totals.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        most : int
+            How many pairs to frame and name.
+
+        Returns
+        -------
+        self : ConfusionDisplay
+            With `figure_` and `ax_` set.
+        """
+        from matplotlib.patches import Rectangle
+
+        n = len(self.classes)
+        side = float(np.clip(3.2 + 0.21 * n, 4, 11.5))
+        ax = self._begin(ax, (side + 0.8, side + 0.6))
+        shares = self.matrix / np.maximum(self.matrix.sum(axis=1, keepdims=True), 1e-300)
+        right = np.eye(n, dtype=bool)
+        worst = float(shares[~right].max(initial=0)) or 1.0
+        look = {"aspect": "equal", "vmin": 0}
+        errors = np.ma.masked_array(shares, right | (shares == 0))
+        ax.imshow(np.ma.masked_array(shares, ~right), cmap="Blues", vmax=1.6, **look)
+        ax.imshow(errors, cmap="Oranges", vmax=1.15 * worst, **look)
+        pairs = self._worst(most)
+        for i, j in pairs:
+            frame = {"fill": False, "ec": "black", "lw": 1.3}
+            ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **frame))
+        cell = _cell_points(ax, n)
+        self._write_cells(ax, cell)
+        texts = names(self.classes, 14)
+        font = float(np.clip(0.8 * cell, 4, 9))
+        step = max(1, int(np.ceil(_LEAST_FONT / cell)))
+        places = np.arange(0, n, step)
+        shown = [texts[i] for i in places]
+        turn = 90 if max(map(len, shown)) * 0.6 * font > cell * step else 0
+        ax.set_xticks(places, shown, rotation=turn, fontsize=font)
+        ax.set_yticks(places, shown, fontsize=font)
+        ax.set(ylabel="true class", xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+        above = self._totals(ax, cell)
+        self._describe(ax, pairs, texts, above)
+        return self
+
+    def _worst(self, most: int) -> list[tuple[int, int]]:
+        errors = self.matrix * ~np.eye(len(self.classes), dtype=bool)
+        order = np.argsort(-errors, axis=None, kind="stable")[:most]
+        pairs = (np.unravel_index(place, errors.shape) for place in order)
+        return [(int(i), int(j)) for i, j in pairs if errors[i, j] > 0]
+
+    def _written(self) -> list[list[str]]:
+        matrix = self.matrix
+        totals = {"true": matrix.sum(axis=1, keepdims=True), "pred": matrix.sum(axis=0)}
+        if self.normalize is None:
+            return [[weight(value) if value else "" for value in line] for line in matrix]
+        shares = 100 * matrix / np.maximum(totals.get(self.normalize, matrix.sum()), 1e-300)
+        return [[f"{value:.3g}" if value else "" for value in line] for line in shares]
+
+    def _write_cells(self, ax: Any, cell: float) -> None:
+        written = self._written()
+        longest = max(len(text) for line in written for text in line)
+        font = min(9.0, 0.5 * cell, 1.5 * cell / longest)
+        if font < _LEAST_FONT:
+            return
+        for i, line in enumerate(written):
+            for j, text in enumerate(line):
+                style = {"ha": "center", "va": "center", "fontsize": font}
+                ax.text(j, i, text, color="black", **style)
+
+    def _describe(
+        self, ax: Any, pairs: list[tuple[int, int]], texts: list[str], above: float
+    ) -> None:
+        total = self.matrix.sum()
+        wrong = total - np.trace(self.matrix)
+        kinds = {
+            "true": "% of the true class",
+            "pred": "% of the predicted class",
+            "all": "% of all",
+        }
+        unit = f", cells in {kinds[self.normalize]}" if self.normalize else ""
+        title = f"{wrong / (total or 1):.1%} of {weight(total)} rows misclassified{unit}"
+        wide = int(14 * ax.figure.get_size_inches()[0] * ax.get_position().width / 0.775)
+        title = textwrap.fill(title, wide)
+        ax.set_title(title, fontsize=9, y=1 + _BAR + _GAP, pad=above)
+        label = "predicted class"
+        if pairs:
+            told = [f"{texts[i]} for {texts[j]} ({weight(self.matrix[i, j])})" for i, j in pairs]
+            label += "\n" + textwrap.fill("most often taken: " + ", ".join(told), wide)
+        ax.set_xlabel(label, fontsize=SMALL + 1)
+
+    def _totals(self, ax: Any, cell: float) -> float:
+        """Draw totals beside and above the matrix; give the points that text needs above it."""
+        right, n = np.diag(self.matrix), len(self.classes)
+        beside = ax.inset_axes([1 + _GAP, 0, _BAR, 1])
+        above = ax.inset_axes([0, 1 + _GAP, 1, _BAR])
+        of_true, of_predicted = self.matrix.sum(axis=1), self.matrix.sum(axis=0)
+        bars = {"ec": "white", "lw": 0.3}
+        wrong = bars | {"color": color(4), "hatch": "////" if cell > 6 else None}
+        numbers = np.arange(n)
+        beside.barh(numbers, right, 0.85, color=color(0), **bars)
+        beside.barh(numbers, of_true - right, 0.85, left=right, **wrong)
+        above.bar(numbers, right, 0.85, color=color(0), **bars)
+        above.bar(numbers, of_predicted - right, 0.85, bottom=right, **wrong)
+        high = 1.02 * max(of_true.max(), of_predicted.max(), 1e-300)
+        beside.set(ylim=(n - 0.5, -0.5), xlim=(0, high))
+        above.set(xlim=(-0.5, n - 0.5), ylim=(0, high))
+        for axes, name in ((beside, "true rows"), (above, "predicted rows")):
+            axes.set(xticks=[], yticks=[])
+            axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
+            axes.set_label(name)
+        font = min(float(SMALL), 0.6 * cell)
+        if font < _LEAST_FONT:
+            return 4.0
+        longest = max(len(weight(total)) for total in of_predicted)
+        turn = 90 if 0.65 * font * longest > cell else 0
+        near = {"textcoords": "offset points", "fontsize": font, "annotation_clip": False}
+        for i in range(n):
+            text, place = weight(of_true[i]), (of_true[i], i)
+            beside.annotate(text, place, xytext=(2, 0), ha="left", va="center", **near)
+            text, place = weight(of_predicted[i]), (i, of_predicted[i])
+            above.annotate(
+                text, place, xytext=(0, 2), ha="center", va="bottom", rotation=turn, **near
+            )
+        return 5 + font * (0.65 * longest if turn else 1.2)
+
+
+def _cell_points(ax: Any, n: int) -> float:
+    """Points per cell, about: the layout is not known yet."""
+    place, (wide, tall) = ax.get_position(), ax.figure.get_size_inches()
+    return float(72 * 0.75 * min(place.width * wide, place.height * tall) / n)

@@ -1,0 +1,89 @@
+"""What people hand to displays: models, also at the end of a pipeline, and rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dkmeans.estimator import DiscriminativeKMeans
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model, and the steps of a pipeline that come before it."""
+
+    model: Any
+    before: Pipeline | None = None
+
+    def rows(self, X: Any) -> Any:
+        """Bring rows to where the model sees them."""
+        return X if self.before is None else self.before.transform(X)
+
+    def feature(self, number: int) -> str:
+        """Name a feature of the model."""
+        names = getattr(self.model, "feature_names_in_", None)
+        if names is None and self.before is not None:
+            try:
+                names = self.before.get_feature_names_out()
+            except (AttributeError, ValueError):  # not all steps know the names of what they make
+                names = None
+        return f"feature {number}" if names is None else str(names[number])
+
+    @property
+    def steps(self) -> str:
+        """What was done to the rows beforehand, for a title; empty if nothing was."""
+        if self.before is None:
+            return ""
+        return "after " + ", ".join(type(step).__name__ for _, step in self.before.steps)
+
+
+def open_model(estimator: Any) -> Model:
+    """Find the fitted `DiscriminativeKMeans`, which may be the last step of a pipeline."""
+    before = None
+    model = estimator
+    if isinstance(estimator, Pipeline):
+        model = estimator.steps[-1][1]
+        before = estimator[:-1] if len(estimator.steps) > 1 else None
+    if not isinstance(model, DiscriminativeKMeans):
+        raise TypeError(
+            f"estimator is a {type(model).__name__}; this display needs a DiscriminativeKMeans, "
+            "or a Pipeline that ends in one."
+        )
+    check_is_fitted(model)
+    return Model(model, before)
+
+
+def check_labels(X: Any, y: Any) -> npt.NDArray[Any]:
+    """Check that there is one label per row."""
+    labels = np.asarray(y)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if labels.shape != (n_rows,):
+        raise ValueError(
+            f"y has shape {labels.shape}, but X has {n_rows} rows: pass one label for each."
+        )
+    return labels
+
+
+def dense(X: Any) -> npt.NDArray[np.float64]:
+    """Make a few rows a plain array."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+
+def spread(n_rows: int, most: int) -> npt.NDArray[np.intp]:
+    """Choose at most so many rows, evenly over all."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.linspace(0, n_rows - 1, most).round().astype(np.intp)
+
+
+def some_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
+    """Take rows of an array, a sparse matrix or a table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[which]
+    if hasattr(X, "shape"):
+        return X[which]
+    return np.asarray(X)[which]

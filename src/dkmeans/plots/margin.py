@@ -1,0 +1,140 @@
+"""Distances of rows to their own class and to the nearest other one."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import check_labels, open_model, some_rows, spread
+from dkmeans.plots.style import SMALL, color, plural
+
+_TILE = 1 << 22  # distances at once
+
+
+@dataclass
+class MarginDisplay(Display):
+    """Distance to the nearest prototype of the own class against that of the nearest rival.
+
+    Build it with `from_estimator`. Rows above the diagonal are nearer to their own class; the
+    farther above, the safer.
+
+    Parameters
+    ----------
+    own : ndarray of shape (n_samples,)
+        Distance of each row to the nearest prototype of its class; infinite if there is none.
+    rival : ndarray of shape (n_samples,)
+        Distance to the nearest prototype of any other class.
+    wrong : ndarray of shape (n_samples,)
+        Whether the model takes the row for another class.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it is drawn.
+    """
+
+    own: npt.NDArray[np.floating]
+    rival: npt.NDArray[np.floating]
+    wrong: npt.NDArray[np.bool_]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any) -> Self:
+        """Compute the distances of labelled rows.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Fitted; also at the end of a pipeline, whose earlier steps are then applied to X.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, best of all held-out ones.
+        y : array-like of shape (n_samples,)
+            Their class labels.
+
+        Returns
+        -------
+        display : MarginDisplay
+            Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> display = MarginDisplay.from_estimator(model, X, y)
+        >>> bool((display.wrong == (model.predict(X) != y)).all())
+        True
+        """
+        opened = open_model(estimator)
+        model = opened.model
+        labels = check_labels(X, y)
+        if (model.cluster_classes_ == model.cluster_classes_[0]).all():
+            raise ValueError(
+                f"All prototypes are of class {model.cluster_classes_[0]!s}, so there is no rival "
+                "class: distances need prototypes of two classes or more."
+            )
+        tile = max(1, _TILE // model.n_clusters_)
+        parts = [_distances(opened, X, labels, i, i + tile) for i in range(0, len(labels), tile)]
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def plot(self, ax: Any = None, *, max_rows: int = 10_000) -> Self:
+        """Draw a point per row.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        max_rows : int
+            Most rows to draw, taken evenly from all; the title counts all.
+
+        Returns
+        -------
+        self : MarginDisplay
+            With `figure_` and `ax_` set.
+        """
+        ax = self._begin(ax, (5.0, 4.8))
+        shown = spread(len(self.own), max_rows)
+        shown = shown[np.isfinite(self.own[shown])]
+        own, rival, wrong = self.own[shown], self.rival[shown], self.wrong[shown]
+        top = 1.05 * float(max(own.max(initial=0.0), rival.max(initial=0.0)) or 1.0)
+        # In high dimensions all distances are large; the corner near zero would be empty paper.
+        bottom = min(own.min(initial=top), rival.min(initial=top))
+        bottom = float(0.95 * bottom) if bottom > 0.3 * top else 0.0
+        ends = [bottom, top]
+        ax.fill_between(ends, bottom, ends, color="0.93", lw=0, label="nearer to a rival")
+        ax.plot(ends, ends, "--", color="0.3", lw=1.2, label="border")
+        kinds = (("right", ~wrong, "o", color(0), 3.2), ("wrong", wrong, "X", color(1), 6.0))
+        for name, mine, shape, paint, size in kinds:
+            style = {"ms": size, "color": paint, "mec": "white", "mew": 0.3, "rasterized": True}
+            faint = 0.55 if name == "right" else 1.0
+            label = f"{name} ({int(np.sum(self.wrong == (name == 'wrong')))})"
+            ax.plot(own[mine], rival[mine], shape, **style, alpha=faint, label=label)
+        ax.set(xlim=(bottom, top), ylim=(bottom, top), aspect="equal")
+        ax.set(xlabel="distance to own class", ylabel="distance to nearest rival class")
+        ax.set_title(self._title(len(shown)), fontsize=9)
+        ax.legend(fontsize=SMALL, loc="lower right", framealpha=0.85)
+        return self
+
+    def _title(self, n_shown: int) -> str:
+        n_rows, homeless = len(self.own), int(np.isinf(self.own).sum())
+        title = f"{self.wrong.mean():.1%} of {plural(n_rows, 'row')} misclassified"
+        if n_shown < n_rows - homeless:
+            title += f", {n_shown} shown"
+        if homeless:
+            title += f"\n{plural(homeless, 'row')} of classes without a prototype not shown"
+        return title
+
+
+def _distances(
+    opened: Any, X: Any, labels: npt.NDArray[Any], start: int, stop: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Compute the distances of some rows, and whether the model errs on them."""
+    which = np.arange(start, min(stop, len(labels)))
+    classes = opened.model.cluster_classes_
+    distances = np.asarray(opened.model.transform(opened.rows(some_rows(X, which))))
+    mine = classes == labels[which][:, None]
+    own = np.where(mine, distances, np.inf).min(axis=1)
+    rival = np.where(mine, np.inf, distances).min(axis=1)
+    return own, rival, classes[distances.argmin(axis=1)] != labels[which]

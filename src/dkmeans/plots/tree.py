@@ -1,0 +1,224 @@
+"""Who split from whom, over the rounds of all calls."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.model.tree import NONE, Tree
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import open_model
+from dkmeans.plots.style import SMALL, color, marker, names, plural, weight
+
+_LANE = 0.17  # inches
+_LEAST_FONT = 4.5  # points; smaller text is no text
+
+
+@dataclass
+class TreeDisplay(Display):
+    """A line for the life of each prototype, from the round in which it split from its parent.
+
+    Build it with `from_estimator`. Lines that end with a cross are prototypes that are no more.
+
+    Parameters
+    ----------
+    tree : Tree
+        Who split from whom.
+    ids : ndarray
+        The prototypes to draw, from top to bottom.
+    sizes : dict
+        Weight of each living prototype, by id.
+    classes : ndarray
+        Class labels.
+    note : str
+        What is not shown; may be empty.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it is drawn.
+    """
+
+    tree: Tree
+    ids: npt.NDArray[np.int64]
+    sizes: dict[int, float]
+    classes: npt.NDArray[Any]
+    note: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, root: int | None = None, max_prototypes: int = 60
+    ) -> Self:
+        """Take the tree of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Fitted; also at the end of a pipeline.
+        root : int, optional
+            Show only this prototype, by id, and those that came from it.
+        max_prototypes : int
+            Most lines to draw. If there are more prototypes, the heaviest are drawn, with those
+            that they came from, and the title says so.
+
+        Returns
+        -------
+        display : TreeDisplay
+            Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(*load_iris(return_X_y=True))
+        >>> TreeDisplay.from_estimator(model).ids.tolist()
+        [0, 3, 4, 5, 1, 2]
+        """
+        model = open_model(estimator).model
+        if max_prototypes < 1:
+            raise ValueError(f"max_prototypes={max_prototypes} must be 1 or more.")
+        tree = model.tree_
+        sizes = dict(zip(model.cluster_ids_.tolist(), model.cluster_sizes_.tolist(), strict=True))
+        family = tree.id.tolist()
+        note = ""
+        if root is not None:
+            if not 0 <= root < len(tree):
+                raise ValueError(f"root={root} is no id; ids run from 0 to {len(tree) - 1}.")
+            family = [i for i in family if i == root or root in tree.ancestors(i)]
+            note = f"#{root} and all that came from it"
+        kept = _heaviest(tree, family, sizes, max_prototypes)
+        if len(kept) < len(family):
+            part = f"{len(kept)} of {len(family)} shown: the heaviest and their ancestors"
+            note = f"{note}\n{part}" if note else part
+        order = np.array(_top_to_bottom(tree, kept), dtype=np.int64)
+        return cls(tree, order, sizes, model.classes_, note)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the tree.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        self : TreeDisplay
+            With `figure_` and `ax_` set.
+        """
+        ax = self._begin(ax, (7.0, max(2.2, _LANE * len(self.ids) + 1.1)))
+        clock = _Clock(self.tree)
+        lane = {int(i): n for n, i in enumerate(self.ids)}
+        codes = np.searchsorted(self.classes, self.tree.label)
+        texts = names(self.classes, 14)
+        heaviest = max(self.sizes.values(), default=1.0) or 1.0
+        height = _lane_height(ax, len(lane))
+        font = min(0.7 * height, SMALL)
+        for i, y in lane.items():
+            c = int(codes[i])
+            x, end = clock.born(i), clock.ended(i)
+            if self.tree.parent[i] in lane:
+                above = lane[int(self.tree.parent[i])]
+                ax.plot([x, x], [above, y], "-", color="0.6", lw=0.9, zorder=1)
+            ax.plot([x, end], [y, y], "-", color=color(c), lw=1.6, zorder=2)
+            label = f"#{i} {texts[c]}"
+            if i in self.sizes:
+                area = min(12 + 60 * self.sizes[i] / heaviest, height**2)
+                label += f" ({weight(self.sizes[i])})"
+                style = {"edgecolors": "black", "linewidths": 0.6, "zorder": 3, "clip_on": False}
+                ax.scatter(end, y, s=area, marker=marker(c), color=color(c), **style)
+            else:
+                ax.plot(end, y, "x", color="black", ms=4, zorder=3)
+                label += " (ended)"
+            offset = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
+            if font >= _LEAST_FONT:
+                ax.annotate(label, (end, y), fontsize=font, **offset, annotation_clip=False)
+        clock.label(ax)
+        ax.set(yticks=[], ylim=(len(lane) - 0.3, -0.7))
+        ax.spines[["left", "right", "top"]].set_visible(False)
+        ax.set_title(self._title(named=font >= _LEAST_FONT), fontsize=9)
+        return self
+
+    def _title(self, *, named: bool) -> str:
+        lived, alive = len(self.tree), int(np.sum(self.tree.ended == NONE))
+        key = "#id class (weight)" if named else "a taller figure has room for names"
+        title = f"{plural(lived, 'prototype')}, {alive} alive: {key}"
+        return f"{title}\n{self.note}" if self.note else title
+
+
+class _Clock:
+    """Turns rounds of calls into places on one axis."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        calls = range(1, 1 + max(int(tree.call.max()), int(tree.ended_call.max())))
+        lengths = [
+            max(
+                tree.born[tree.call == call].max(initial=0),
+                tree.ended[tree.ended_call == call].max(initial=0),
+            )
+            for call in calls
+        ]
+        # A step between calls keeps the last round of one from the first of the next.
+        self.starts = np.concatenate([[0], np.cumsum(np.array(lengths) + 1)])
+        self.now = int(self.starts[-1])
+
+    def born(self, i: int) -> int:
+        return int(self.starts[self.tree.call[i] - 1] + self.tree.born[i])
+
+    def ended(self, i: int) -> int:
+        if self.tree.ended[i] == NONE:
+            return self.now
+        return int(self.starts[self.tree.ended_call[i] - 1] + self.tree.ended[i])
+
+    def label(self, ax: Any) -> None:
+        """Name the rounds, and the calls if there were several."""
+        from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+        n_calls = len(self.starts) - 1
+        # Names of prototypes stand to the right of now.
+        ax.set_xlim(-0.02 * self.now - 0.1, self.now + 0.02)
+        if n_calls == 1:
+            ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, prune="upper"))
+            ax.set_xlabel("round")
+            return
+        ax.xaxis.set_major_locator(FixedLocator(self.starts[:-1]))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda _, n: f"call {n + 1}"))
+        for start in self.starts[1:-1]:
+            ax.axvline(start - 0.5, color="0.8", lw=0.8, ls=":", zorder=0)
+        ax.set_xlabel("rounds of each call")
+
+
+def _heaviest(tree: Tree, family: list[int], sizes: dict[int, float], most: int) -> set[int]:
+    """Choose the heaviest of a family, each with its ancestors, until there is no more room."""
+    if len(family) <= most:
+        return set(family)
+    mine = set(family)
+    kept: set[int] = set()
+    for i in sorted(mine & set(sizes), key=lambda i: (-sizes[i], i)):
+        line = {i, *tree.ancestors(i)} & mine
+        if len(kept | line) <= most:
+            kept |= line
+    return kept
+
+
+def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
+    """Order lanes so that no two lines cross: later children are nearer to their parent."""
+    children: dict[int, list[int]] = {i: [] for i in kept}
+    roots = []
+    for i in sorted(kept, key=lambda i: (-tree.call[i], -tree.born[i], i)):
+        parent = int(tree.parent[i])
+        (children[parent] if parent in kept else roots).append(i)
+    order, waiting = [], roots[::-1]
+    while waiting:
+        i = waiting.pop()
+        order.append(i)
+        waiting += reversed(children[i])
+    return order
+
+
+def _lane_height(ax: Any, n_lanes: int) -> float:
+    """Points per lane, about: the layout is not known yet."""
+    inches = ax.get_position().height * ax.figure.get_size_inches()[1]
+    return float(72 * inches / (n_lanes + 1))
