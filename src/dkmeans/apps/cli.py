@@ -1,18 +1,39 @@
 """The command line. Commands import what they need when they run, so that help stays quick."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import dkmeans
+from dkmeans.apps.errors import STOPPED, InputError, guard
+
+
+class Commands(TyperGroup):
+    """All commands, with errors told in a sentence, and `--debug` wherever it stands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move `--debug` to the front."""
+        end = args.index("--") if "--" in args else len(args)
+        if "--debug" in args[:end]:
+            args = ["--debug", *(a for a in args[:end] if a != "--debug"), *args[end:]]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with guard(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="dkmeans",
+    cls=Commands,
     help="Discriminative k-means: labelled data in, labelled prototypes out.",
+    epilog="Start with: dkmeans demo, or dkmeans fit table.csv --label COLUMN",
     no_args_is_help=True,
+    rich_markup_mode=None,  # half the time to help, and it fits narrow terminals
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -30,8 +51,286 @@ def options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where errors come from; with any command.")
+    ] = False,
 ) -> None:
     """Hold the options of the command itself."""
+
+
+class Refine(StrEnum):
+    """Ways to refine."""
+
+    margin = "margin"
+
+
+class Growth(StrEnum):
+    """Ways to grow."""
+
+    best = "best"
+    paper = "paper"
+
+
+class Metric(StrEnum):
+    """Ways to measure distance."""
+
+    euclidean = "euclidean"
+    cosine = "cosine"
+
+
+class Kind(StrEnum):
+    """Pictures."""
+
+    cells = "cells"
+    tree = "tree"
+    path = "path"
+    confusion = "confusion"
+    margins = "margins"
+    prototypes = "prototypes"
+    growth = "growth"
+
+
+class Format(StrEnum):
+    """What models are exported as."""
+
+    onnx = "onnx"
+    json = "json"
+    csv = "csv"
+
+
+_ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.dkm).")]
+_Label = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Column of the labels; in .npz files the array, default y."),
+]
+_Weight = Annotated[str | None, typer.Option(metavar="COL", help="Column of weights of the rows.")]
+_Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COL", help="Column to leave out; may be given several times."),
+]
+_NumericOnly = Annotated[
+    bool, typer.Option("--numeric-only", help="Leave out all columns that are not numbers.")
+]
+_SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
+]
+_MaxClusters = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Most clusters; auto chooses on held-out rows. Without it, until every label fits.",
+    ),
+]
+_Refine = Annotated[
+    Refine | None, typer.Option(help="Move the clusters for wider margins, at the same number.")
+]
+_Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise",
+        "--standardize",
+        help="Scale features to mean 0 and deviation 1; stored in the model.",
+    ),
+]
+_Array = Annotated[str, typer.Option(metavar="NAME", help="In .npz files, the array of the rows.")]
+_Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@app.command()
+def fit(
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help=".csv, .tsv, .parquet, .feather or .npz file.")
+    ],
+    label: _Label = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to save.")] = Path("model.dkm"),
+    max_clusters: _MaxClusters = None,
+    refine: _Refine = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to test on, with the same columns.")
+    ] = None,
+    weight: _Weight = None,
+    drop: _Drop = None,
+    numeric_only: _NumericOnly = False,
+    skip_missing: _SkipMissing = False,
+    standardise: _Standardise = False,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Give all classes the same weight.")
+    ] = False,
+    growth: Annotated[Growth, typer.Option(help="How clusters are added.")] = Growth.best,
+    metric: Annotated[Metric, typer.Option(help="What distance is.")] = Metric.euclidean,
+    array: _Array = "X",
+    threads: _Threads = None,
+    force: _Force = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Fit a model to a table with labels, and save it.
+
+    All columns of numbers are features, but the label and those left out with --drop.
+    """
+    from dkmeans.apps.commands.fit import FitOptions, run_fit
+    from dkmeans.apps.labelled import Wanted
+
+    run_fit(
+        train,
+        Wanted(label, weight, drop or (), numeric_only, skip_missing, array),
+        FitOptions(
+            out,
+            max_clusters=max_clusters,
+            refine=refine.value if refine else None,
+            growth=growth.value,
+            metric=metric.value,
+            balanced=balanced,
+            standardise=standardise,
+            threads=threads,
+            test=test,
+            force=force,
+            quiet=quiet,
+        ),
+    )
+
+
+@app.command()
+def predict(
+    model: _ModelFile,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the model's columns.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help=".csv, .tsv, .parquet or .feather file; - prints CSV.",
+            show_default=False,
+        ),
+    ],
+    force: _Force = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Write the new columns alone, not those of DATA.")
+    ] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of every class.")
+    ] = False,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Not a feature; for models without column names."),
+    ] = None,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="No prediction where values are missing.")
+    ] = False,
+    array: _Array = "X",
+    quiet: _Quiet = False,
+) -> None:
+    """Add class, probability, cluster id and distance to the rows of a table.
+
+    Columns are found by name; their order does not matter, and others are passed on. Rows are read
+    and written in batches, so the table may be larger than the memory.
+    """
+    from dkmeans.apps.commands.predict import PredictOptions, run_predict
+
+    run_predict(
+        model,
+        data,
+        PredictOptions(
+            out, force, drop or (), skip_missing, probabilities, only, array=array, quiet=quiet
+        ),
+    )
+
+
+@app.command()
+def inspect(
+    model: _ModelFile,
+    clusters: Annotated[bool, typer.Option("--clusters", help="List every cluster, too.")] = False,
+) -> None:
+    """Show what a model is: classes, sizes, purity, parameters, how it was trained."""
+    from dkmeans.apps.commands.inspect import run_inspect
+
+    run_inspect(model, clusters=clusters)
+
+
+@app.command()
+def plot(
+    source: Annotated[
+        Path, typer.Argument(metavar="MODEL|DATA", help="Model, or labelled table to fit first.")
+    ],
+    kind: Annotated[Kind, typer.Option(help="Which picture.")] = Kind.cells,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=".png, .svg or .pdf; named after the kind.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to draw, for a model.")
+    ] = None,
+    label: _Label = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Size of images, for --kind prototypes.")
+    ] = None,
+    max_clusters: _MaxClusters = None,
+    refine: _Refine = None,
+    drop: _Drop = None,
+    numeric_only: _NumericOnly = False,
+    skip_missing: _SkipMissing = False,
+    standardise: _Standardise = False,
+    array: _Array = "X",
+    force: _Force = False,
+) -> None:
+    """Draw a model, or labelled data after a fit.
+
+    cells: regions of the classes. tree: who split from whom. path: error against number of
+    clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
+    round, for two features.
+    """
+    from dkmeans.apps.commands.plot import PlotOptions, run_plot
+    from dkmeans.apps.labelled import Wanted
+
+    run_plot(
+        source,
+        kind.value,
+        Wanted(label, None, drop or (), numeric_only, skip_missing, array),
+        PlotOptions(
+            out,
+            data,
+            shape,
+            max_clusters,
+            refine.value if refine else None,
+            standardise=standardise,
+            force=force,
+        ),
+    )
+
+
+@app.command()
+def export(
+    model: _ModelFile,
+    format: Annotated[Format, typer.Option(help="What to write.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
+    ] = None,
+    force: _Force = False,
+) -> None:
+    """Write a model for other programs: a graph that predicts, or its prototypes.
+
+    onnx: for any ONNX runtime, stored scaling included. json, csv: prototypes with their class,
+    size and id.
+    """
+    from dkmeans.apps.commands.export import run_export
+
+    run_export(model, format.value, out, force=force)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def benchmark(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which; lists them if not given.")
+    ] = None,
+) -> None:
+    """Compare on data that comes along (digits, wine, breast-cancer, moons).
+
+    Inside a checkout, the scripts of its folder benchmarks/ are there as well; options after
+    their name are theirs.
+    """
+    from dkmeans.apps.commands.benchmark import run_benchmark
+
+    raise typer.Exit(run_benchmark(name, ctx.args))
 
 
 @app.command()
@@ -84,7 +383,7 @@ def reproduce(
     try:
         run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
     except DataError as error:
-        sys.exit(str(error))
+        raise InputError(str(error)) from error
     except KeyboardInterrupt:
         typer.echo("Stopped. Run the same command again to go on.", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 STOPPED = 130  # exit code after Ctrl-C, as shells have it
 
 
-class Problem(Exception):
+class InputError(Exception):
     """Something that whoever typed the command can put right."""
 
 
@@ -36,7 +36,7 @@ def guard(*, debug: bool = False) -> Iterator[None]:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, Problem | ValueError):
+        if isinstance(error, InputError | ValueError):
             _tell("Error:", str(error))
         elif isinstance(error, OSError):
             _tell("Error:", _describe(error))
@@ -88,10 +88,10 @@ def listing(names: Iterable[str], most: int = 8) -> str:
 def check_exists(path: Path) -> None:
     """Raise a problem if there is no such file."""
     if path.is_dir():
-        raise Problem(f"{path} is a folder: name a file.")
+        raise InputError(f"{path} is a folder: name a file.")
     if not path.exists():
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
         close = get_close_matches(path.name, there, n=1)
         hint = f" Did you mean {folder / close[0]}?" if close else ""
-        raise Problem(f"There is no file {path}.{hint}")
+        raise InputError(f"There is no file {path}.{hint}")

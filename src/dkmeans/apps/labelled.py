@@ -1,4 +1,4 @@
-"""Labelled rows from a file: which columns are features, which one is the label, what is missing."""
+"""Labelled rows from a file: features, the label, weights, and what is missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkmeans.apps.errors import Problem, listing
+from dkmeans.apps.errors import InputError, listing
 from dkmeans.apps.screen import plural
 from dkmeans.apps.tables import (
     TableFile,
@@ -64,7 +64,7 @@ def read_labelled(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
         return _from_arrays(path, wanted, like)
     file = open_table(path)
     if wanted.label is None:
-        raise Problem(
+        raise InputError(
             f"Name the column of labels with --label; {path.name} has {listing(file.names, 12)}."
         )
     file.check_column(wanted.label, "--label")
@@ -76,7 +76,7 @@ def read_labelled(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
     as_text = like is not None and like.y.dtype.kind == "U"
     table = file.read({wanted.label: pa.string()} if as_text else None)
     if not table.num_rows:
-        raise Problem(f"{path.name} has column names, but no rows.")
+        raise InputError(f"{path.name} has column names, but no rows.")
     notes: list[str] = []
     if like is None:
         names = _features(file, table, wanted, notes)
@@ -100,7 +100,7 @@ def _features(file: TableFile, table: Any, wanted: Wanted, notes: list[str]) -> 
         found = listing([_example(table, name) for name in others])
         options = " ".join(f"--drop {_quoted(name)}" for name in others[:3])
         options += " ..." if len(others) > 3 else ""
-        raise Problem(
+        raise InputError(
             f"{file.path.name} has columns that are not numbers: {found}. Leave them out with "
             f"{options}, or all of their kind with --numeric-only."
         )
@@ -108,7 +108,7 @@ def _features(file: TableFile, table: Any, wanted: Wanted, notes: list[str]) -> 
         notes.append(f"Left out, not numbers: {listing(others)}.")
     names = [name for name in names if name not in others]
     if not names:
-        raise Problem(f"{file.path.name} has no column of numbers beside the label.")
+        raise InputError(f"{file.path.name} has no column of numbers beside the label.")
     return names
 
 
@@ -118,7 +118,7 @@ def _columns_like(file: TableFile, like: Labelled, wanted: Wanted) -> list[str]:
     width = like.X.shape[1]
     names = [n for n in file.names if n not in {wanted.label, wanted.weight, *wanted.drop}]
     if len(names) != width:
-        raise Problem(f"{file.path.name} has {len(names)} features, the training rows {width}.")
+        raise InputError(f"{file.path.name} has {len(names)} features, the training rows {width}.")
     return names
 
 
@@ -128,7 +128,7 @@ def needed_columns(file: TableFile, names: Sequence[str]) -> list[str]:
     if len(missing) == 1:
         file.check_column(missing[0], "The model needs a column that is not there")
     if missing:
-        raise Problem(
+        raise InputError(
             f"{file.path.name} lacks {plural(len(missing), 'column')} that the model needs: "
             f"{listing(missing)}. It has {listing(file.names, 12)}."
         )
@@ -153,12 +153,12 @@ def _gather(
     if bad.any():
         what = describe_missing(lost, bad)
         if not wanted.skip_missing:
-            raise Problem(
+            raise InputError(
                 f"{file.path.name}: {what}. Fill them in, or leave these rows out with "
                 "--skip-missing."
             )
         if bad.all():
-            raise Problem(f"{file.path.name}: {what}. No row is left.")
+            raise InputError(f"{file.path.name}: {what}. No row is left.")
         notes.append(f"Left out: {what}.")
         keep = pa.array(~bad)
         columns = {name: column.filter(keep) for name, column in columns.items()}
@@ -213,7 +213,7 @@ def whole_labels(y: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
     if y.dtype.kind == "f":
         whole = np.isfinite(y) & (y == np.rint(y))
         if not whole.all():
-            raise Problem(
+            raise InputError(
                 f"{where} has values such as {y[~whole][0]:g}: labels must be text or integers."
             )
         return y.astype(np.int64)
@@ -224,11 +224,11 @@ def _from_arrays(path: Path, wanted: Wanted, like: Any) -> Labelled:
     names = [wanted.array, wanted.label or "y"]
     X, y, *rest = read_arrays(path, [*names, wanted.weight] if wanted.weight else names)
     if X.dtype.kind not in "biuf":
-        raise Problem(f"{path.name}: array {names[0]!r} is of type {X.dtype}, not numbers.")
+        raise InputError(f"{path.name}: array {names[0]!r} is of type {X.dtype}, not numbers.")
     if X.ndim < 2 or not len(X):
-        raise Problem(f"{path.name}: array {names[0]!r} has shape {X.shape}; rows are needed.")
+        raise InputError(f"{path.name}: array {names[0]!r} has shape {X.shape}; rows are needed.")
     if y.shape != X.shape[:1] or any(w.shape != X.shape[:1] for w in rest):
-        raise Problem(
+        raise InputError(
             f"{path.name}: {names[1]!r} has shape {y.shape}; {names[0]!r} has {len(X)} rows."
         )
     X = X.reshape(len(X), -1)
@@ -237,7 +237,7 @@ def _from_arrays(path: Path, wanted: Wanted, like: Any) -> Labelled:
     if bad.any():
         what = f"{int(bad.sum()):,} of {plural(len(X), 'row')} have missing values"
         if not wanted.skip_missing or bad.all():
-            raise Problem(
+            raise InputError(
                 f"{path.name}: {what}. Fill them in, or leave these rows out with --skip-missing."
             )
         X, y, rest = X[~bad], y[~bad], [w[~bad] for w in rest]
@@ -245,7 +245,7 @@ def _from_arrays(path: Path, wanted: Wanted, like: Any) -> Labelled:
     y = whole_labels(y, f"Array {names[1]!r}")
     if like is not None:
         if X.shape[1] != like.X.shape[1]:
-            raise Problem(
+            raise InputError(
                 f"{path.name} has {X.shape[1]} features, the training rows {like.X.shape[1]}."
             )
         if isinstance(like.X, pa.Table):

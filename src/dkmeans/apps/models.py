@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dkmeans.apps.errors import Problem, check_exists
+import numpy as np
+import pyarrow as pa
+
+from dkmeans.apps.errors import InputError, check_exists
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,17 @@ class Model:
         names = getattr(self.whole, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
 
+    @property
+    def like(self) -> Any:
+        """No rows, but with the features and the kind of label that the model knows."""
+        from dkmeans.apps.labelled import Labelled, named
+
+        width = self.core.n_features_in_
+        X: Any = np.zeros((0, width))
+        if self.names is not None:
+            X = named([pa.array([], pa.float64())] * width, self.names)
+        return Labelled(X, self.core.classes_[:0], None, [])
+
     def scaled(self, X: Any) -> Any:
         """Do what comes before the classifier."""
         return self.whole[:-1].transform(X) if self.is_scaled else X
@@ -40,5 +54,5 @@ def load_model(path: Path) -> Model:
 
     check_exists(path)
     if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".feather", ".npz"):
-        raise Problem(f"{path.name} is a table, where a model (.dkm) is needed.")
+        raise InputError(f"{path.name} is a table, where a model (.dkm) is needed.")
     return Model(dkmeans.load(path))

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, TSV, Parquet and Feather by pyarrow, whole or in batches; `.npz` by NumPy."""
+"""Tables in files: CSV, TSV, Parquet and Feather by pyarrow, whole or in batches; `.npz`."""
 
 import csv
 import zipfile
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import Problem, check_exists, listing, suggestion
+from dkmeans.apps.errors import InputError, check_exists, listing, suggestion
 
 FORMATS = {
     ".csv": "csv",
@@ -38,10 +38,12 @@ def format_of(path: Path) -> str:
     if suffix == ".gz":
         suffix = Path(path.stem).suffix.lower()
         if FORMATS.get(suffix) not in ("csv", "tsv"):
-            raise Problem(f"{path.name}: of compressed files, only .csv.gz and .tsv.gz are read.")
+            raise InputError(
+                f"{path.name}: of compressed files, only .csv.gz and .tsv.gz are read."
+            )
     if suffix not in FORMATS:
         what = f"The extension {suffix!r}" if suffix else "A name without extension"
-        raise Problem(
+        raise InputError(
             f"{path.name}: {what} does not tell the format; it must be one of {', '.join(FORMATS)}."
         )
     return FORMATS[suffix]
@@ -64,9 +66,8 @@ class TableFile:
     def check_column(self, name: str, option: str) -> None:
         """Raise a problem if there is no such column."""
         if name not in self.names:
-            raise Problem(
-                f"{option}: {self.path.name} has no column {name!r}; "
-                f"{suggestion(name, self.names)}"
+            raise InputError(
+                f"{option}: {self.path.name} has no column {name!r}; {suggestion(name, self.names)}"
             )
 
     def read(self, types: Mapping[str, Any] | None = None) -> Any:
@@ -111,9 +112,9 @@ def open_table(path: Path) -> TableFile:
     check_exists(path)
     format = format_of(path)
     if format == "npz":
-        raise Problem(f"{path.name} holds arrays, where a table is needed.")
+        raise InputError(f"{path.name} holds arrays, where a table is needed.")
     if path.stat().st_size == 0:
-        raise Problem(f"{path.name} is empty.")
+        raise InputError(f"{path.name} is empty.")
     n_rows = None
     with _readable(path, format):
         if format in ("csv", "tsv"):
@@ -126,7 +127,7 @@ def open_table(path: Path) -> TableFile:
                 names = pa.ipc.open_file(stream).schema.names
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise Problem(f"{path.name} has several columns of one name: {listing(twice)}.")
+        raise InputError(f"{path.name} has several columns of one name: {listing(twice)}.")
     return TableFile(path, format, names, n_rows)
 
 
@@ -137,12 +138,12 @@ def read_arrays(path: Path, names: list[str]) -> list[npt.NDArray[Any]]:
         with np.load(path) as file:
             for name in names:
                 if name not in file:
-                    raise Problem(
+                    raise InputError(
                         f"{path.name} has no array {name!r}; {suggestion(name, file.files)}"
                     )
             return [file[name] for name in names]
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise Problem(f"{path.name} cannot be read as .npz: {_first_line(error)}") from error
+        raise InputError(f"{path.name} cannot be read as .npz: {_first_line(error)}") from error
 
 
 def numbers(column: Any, name: str, first_row: int = 1) -> Any:
@@ -164,7 +165,7 @@ def numbers(column: Any, name: str, first_row: int = 1) -> Any:
             return pc.cast(text, pa.float64())
         except pa.ArrowInvalid:
             at, value = _not_a_number(text)
-            raise Problem(
+            raise InputError(
                 f"Column {name!r}: {value!r} in row {first_row + at:,} is not a number."
             ) from None
     if pa.types.is_boolean(kind):
@@ -172,7 +173,7 @@ def numbers(column: Any, name: str, first_row: int = 1) -> Any:
     try:
         return pc.cast(column, pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise Problem(f"Column {name!r} is {kind_of(kind)}, where numbers are needed.") from None
+        raise InputError(f"Column {name!r} is {kind_of(kind)}, where numbers are needed.") from None
 
 
 def is_numeric(kind: Any) -> bool:
@@ -243,7 +244,7 @@ def _readable(path: Path, format: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowKeyError, csv.Error) as error:
-        raise Problem(
+        raise InputError(
             f"{path.name} cannot be read as {format.upper()}: {_first_line(error)}"
         ) from error
 

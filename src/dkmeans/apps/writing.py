@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import Problem
+from dkmeans.apps.errors import InputError
 from dkmeans.apps.tables import format_of
 
 STDOUT = Path("-")
@@ -51,7 +51,7 @@ def table_format(path: Path) -> str:
     """Tell the format to write; a problem if it cannot be written."""
     format = format_of(path)
     if format == "npz" or path.suffix.lower() == ".gz":
-        raise Problem(f"{path.name}: tables are written as .csv, .tsv, .parquet or .feather.")
+        raise InputError(f"{path.name}: tables are written as .csv, .tsv, .parquet or .feather.")
     return format
 
 
@@ -116,11 +116,11 @@ def check_free(path: Path, *, force: bool) -> None:
     if path == STDOUT:
         return
     if path.is_dir():
-        raise Problem(f"{path} is a folder: name a file.")
+        raise InputError(f"{path} is a folder: name a file.")
     if not path.parent.is_dir():
-        raise Problem(f"There is no folder {path.parent}: make it first.")
+        raise InputError(f"There is no folder {path.parent}: make it first.")
     if path.exists() and not force:
-        raise Problem(f"{path} exists: choose another name, or add --force to replace it.")
+        raise InputError(f"{path} exists: choose another name, or add --force to replace it.")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 
 from dkmeans.apps.commands.fit_progress import FitProgress
 from dkmeans.apps.commands.fit_report import Errors, report
-from dkmeans.apps.errors import Problem
+from dkmeans.apps.errors import InputError
 from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
 from dkmeans.apps.models import Model
 from dkmeans.apps.screen import say, stderr, stdout
@@ -43,7 +43,7 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     model = make_model(options)
     rows = read_labelled(train, wanted)
     if len(np.unique(rows.y)) < 2:
-        raise Problem(
+        raise InputError(
             f"All rows of {train.name} have the label {rows.y[0]!s}; two classes are needed."
         )
     test = None if options.test is None else read_labelled(options.test, wanted, like=rows)
@@ -52,13 +52,18 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     if not options.quiet:
         for note in notes:
             say(console, note)
-    seconds = _fit(model, rows, options, console)
+    seconds = fit_rows(model, rows, options, console)
     errors = Errors.of(model, rows)
     test_errors = None if test is None else Errors.of(model, test)
     save(model, options.out)
     if not options.quiet:
         report(
-            stdout(), Model(model), errors, test_errors, seconds=seconds, saved=options.out.resolve()
+            stdout(),
+            Model(model),
+            errors,
+            test_errors,
+            seconds=seconds,
+            saved=options.out.resolve(),
         )
 
 
@@ -84,11 +89,12 @@ def _budget(text: str | None) -> Any:
     if text is None or text == "auto":
         return text
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise Problem(f"--max-clusters {text}: it must be a whole number >= 1, or auto.")
+        raise InputError(f"--max-clusters {text}: it must be a whole number >= 1, or auto.")
     return int(text)
 
 
-def _fit(model: Any, rows: Labelled, options: FitOptions, console: Any) -> float:
+def fit_rows(model: Any, rows: Labelled, options: FitOptions, console: Any) -> float:
+    """Fit with a bar, tell what the library warns of, and return the seconds it took."""
     weight = {}
     if rows.weight is not None:
         step = "discriminativekmeans__" if options.standardise else ""
@@ -96,9 +102,9 @@ def _fit(model: Any, rows: Labelled, options: FitOptions, console: Any) -> float
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        with FitProgress(console, options.refine, quiet=options.quiet) as progress:
-            with listening(progress.hear):
-                model.fit(rows.X, rows.y, **weight)
+        progress = FitProgress(console, options.refine, quiet=options.quiet)
+        with progress, listening(progress.hear):
+            model.fit(rows.X, rows.y, **weight)
     for warning in caught:
         say(console, f"Note: {_in_options(str(warning.message))}")
     return time.perf_counter() - start

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from dkmeans.apps.errors import Problem
+from dkmeans.apps.errors import InputError
 from dkmeans.apps.labelled import describe_missing, missing, named, needed_columns
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import plural, say, stderr, stdout
@@ -48,7 +48,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     if options.out != STDOUT:
         table_format(options.out)
         if options.out.exists() and data.exists() and options.out.samefile(data):
-            raise Problem(f"{options.out} is the table itself: choose another name with --out.")
+            raise InputError(f"{options.out} is the table itself: choose another name with --out.")
     model = load_model(path)
     if format_of(data) == "npz":
         source: _Source = _Arrays(data, model, options)
@@ -80,7 +80,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
             n_lost += int(lost.sum())
             bar.update(task, rows=n_rows, completed=n_rows)
         if not n_rows:
-            raise Problem(f"{data.name} has column names, but no rows.")
+            raise InputError(f"{data.name} has column names, but no rows.")
     if options.quiet:
         return
     if n_lost:
@@ -169,7 +169,7 @@ class _Table(_Source):
     def _numeric(self) -> list[str]:
         first = next(self._file.batches(), None)
         if first is None:
-            raise Problem(f"{self._file.path.name} has column names, but no rows.")
+            raise InputError(f"{self._file.path.name} has column names, but no rows.")
         names = [
             field.name
             for field in first.schema
@@ -177,7 +177,7 @@ class _Table(_Source):
         ]
         width = self._model.core.n_features_in_
         if len(names) != width:
-            raise Problem(
+            raise InputError(
                 f"{self._file.path.name} has {plural(len(names), 'column')} of numbers; the model "
                 f"has {plural(width, 'feature')} without names: leave others out with --drop."
             )
@@ -186,16 +186,12 @@ class _Table(_Source):
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
         first_row = 1
         for batch in self._file.batches(self._types if self._file.is_text else None):
-            columns = [
-                numbers(batch.column(name), name, first_row) for name in self._features
-            ]
-            lost = {
-                n: missing(column) for n, column in zip(self._features, columns, strict=True)
-            }
+            columns = [numbers(batch.column(name), name, first_row) for name in self._features]
+            lost = {n: missing(column) for n, column in zip(self._features, columns, strict=True)}
             bad = np.logical_or.reduce(list(lost.values()))
             if bad.any() and not self._options.skip_missing:
                 which = f"rows {first_row:,} to {first_row + len(bad) - 1:,}"
-                raise Problem(
+                raise InputError(
                     f"{self._file.path.name}, {which}: {describe_missing(lost, bad)}. Fill them "
                     "in, or leave their predictions empty with --skip-missing."
                 )
@@ -227,7 +223,7 @@ class _Arrays(_Source):
         width = model.core.n_features_in_
         X = X.reshape(len(X), -1) if X.ndim else X.reshape(0, 0)
         if X.shape[1] != width:
-            raise Problem(
+            raise InputError(
                 f"{path.name}: array {options.array!r} has {plural(X.shape[1], 'feature')}, the "
                 f"model {width}."
             )
@@ -240,7 +236,7 @@ class _Arrays(_Source):
             X = self._X[start : start + (1 << 16)]
             bad = np.isnan(X).any(axis=1)
             if bad.any() and not self._options.skip_missing:
-                raise Problem(
+                raise InputError(
                     f"{self._path.name}: {plural(int(bad.sum()), 'row')} have missing values. Fill "
                     "them in, or leave their predictions empty with --skip-missing."
                 )
