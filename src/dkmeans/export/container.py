@@ -35,7 +35,7 @@ def pack(arrays: Arrays, document: Document, library: str) -> bytes:
     """Put arrays and a document together as the bytes of a file."""
     whole = {"sha256": _BLANK, "format_version": VERSION, "library_version": library, **document}
     text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
-    tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    tensors = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
     data = save(tensors, {KEY: text})
     size = int.from_bytes(data[:8], "little")
     if size > _LARGEST_HEADER:

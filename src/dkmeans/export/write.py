@@ -1,0 +1,35 @@
+"""Write a model for other programs; the ending of the file's name says how."""
+
+import os
+from typing import Any
+
+from dkmeans.export.atomic import write_atomically
+from dkmeans.export.tables import to_csv, to_json
+
+ENDINGS = (".onnx", ".json", ".csv")
+
+
+def write(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model as ONNX, JSON or CSV, whole or not at all.
+
+    An earlier file at the path is replaced.
+
+    Parameters
+    ----------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        What to write.
+    path : str or path
+        Where to; it ends in .onnx, .json or .csv.
+    """
+    ending = os.path.splitext(os.fspath(path))[1].lower()
+    if ending == ".onnx":
+        from dkmeans.export.onnx import to_onnx  # onnx is an extra
+
+        data = to_onnx(model).SerializeToString()
+    elif ending == ".json":
+        data = to_json(model).encode()
+    elif ending == ".csv":
+        data = to_csv(model).encode()
+    else:
+        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(ENDINGS)}.")
+    write_atomically(path, data)
