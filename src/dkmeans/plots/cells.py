@@ -218,8 +218,8 @@ class CellsDisplay(Display):
         box = np.array([[self.xs[0], self.ys[0]], [self.xs[-1], self.ys[-1]]])
         segments, pairs = borders(self.centers, box, self.heights)
         between = self.center_classes[pairs[:, 0]] != self.center_classes[pairs[:, 1]]
-        ax.add_collection(LineCollection(segments[~between], colors="0.5", lw=0.5))
-        ax.add_collection(LineCollection(segments[between], colors="black", lw=1.4))
+        ax.add_collection(LineCollection(list(segments[~between]), colors="0.5", lw=0.5))
+        ax.add_collection(LineCollection(list(segments[between]), colors="black", lw=1.4))
 
     def _write_title(self, ax: Any) -> None:
         lines = [f"{plural(len(self.centers), 'prototype')}, larger for more rows"]

@@ -6,11 +6,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import confusion_matrix
 
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import check_labels
-from dkmeans.plots.style import SMALL, color, names, plural, weight
+from dkmeans.plots.style import SMALL, color, names, weight
 
 Shares = Literal["true", "pred", "all"]
 _BAR, _GAP = 0.16, 0.02  # of the matrix, for totals and for the space before them
@@ -114,9 +113,20 @@ class ConfusionDisplay(Display):
         """
         if normalize not in (None, "true", "pred", "all"):
             raise ValueError(f"normalize={normalize!r} must be 'true', 'pred', 'all' or None.")
+        y, y_pred = np.asarray(y), np.asarray(y_pred)
+        if y.ndim != 1 or y.shape != y_pred.shape or not len(y):
+            raise ValueError(
+                f"y has shape {y.shape} and y_pred {y_pred.shape}: pass one label for each row."
+            )
+        if sample_weight is not None and np.shape(sample_weight) != y.shape:
+            raise ValueError(
+                f"sample_weight has shape {np.shape(sample_weight)}, but there are {len(y)} rows: "
+                "pass one weight for each."
+            )
         classes = np.union1d(y, y_pred)
-        matrix = confusion_matrix(y, y_pred, labels=classes, sample_weight=sample_weight)
-        return cls(matrix, classes, normalize)
+        n = len(classes)
+        cell = np.searchsorted(classes, y) * n + np.searchsorted(classes, y_pred)
+        return cls(np.bincount(cell, sample_weight, n * n).reshape(n, n), classes, normalize)
 
     def most_confused(self, most: int = 5) -> list[tuple[Any, Any, float]]:
         """List the pairs of classes that are confused most.
@@ -153,23 +163,23 @@ class ConfusionDisplay(Display):
         """
         from matplotlib.patches import Rectangle
 
-        n = len(self.classes)
-        side = float(np.clip(3.2 + 0.21 * n, 4, 11.5))
-        ax = self._begin(ax, (side + 0.8, side + 0.6))
+        n, texts = len(self.classes), names(self.classes, 14)
+        label = 0.075 * max(map(len, texts))  # inches, if it is written large
+        side = float(np.clip(2.6 + 0.21 * n, 3.2, 11.5))
+        ax = self._begin(ax, (side + label + 1.1, side + label + 1.0))
+        cell = _cell_points(ax, n, label)
         shares = self.matrix / np.maximum(self.matrix.sum(axis=1, keepdims=True), 1e-300)
         right = np.eye(n, dtype=bool)
         worst = float(shares[~right].max(initial=0)) or 1.0
         look = {"aspect": "equal", "vmin": 0}
         errors = np.ma.masked_array(shares, right | (shares == 0))
         ax.imshow(np.ma.masked_array(shares, ~right), cmap="Blues", vmax=1.6, **look)
-        ax.imshow(errors, cmap="Oranges", vmax=1.15 * worst, **look)
+        ax.imshow(errors, cmap="Oranges", vmax=1.8 * worst, **look)
         pairs = self._worst(most)
         for i, j in pairs:
-            frame = {"fill": False, "ec": "black", "lw": 1.3}
+            frame: dict[str, Any] = {"fill": False, "ec": "black", "lw": 1.3}
             ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **frame))
-        cell = _cell_points(ax, n)
         self._write_cells(ax, cell)
-        texts = names(self.classes, 14)
         font = float(np.clip(0.8 * cell, 4, 9))
         step = max(1, int(np.ceil(_LEAST_FONT / cell)))
         places = np.arange(0, n, step)
@@ -179,7 +189,9 @@ class ConfusionDisplay(Display):
         ax.set_yticks(places, shown, fontsize=font)
         ax.set(ylabel="true class", xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
         above = self._totals(ax, cell)
-        self._describe(ax, pairs, texts, above)
+        self._describe(ax, pairs, texts, above, int(n * cell / 4))
+        if self._is_ours:  # bars grow with the matrix, so the layout takes two steps
+            self._figure.draw_without_rendering()
         return self
 
     def _worst(self, most: int) -> list[tuple[int, int]]:
@@ -199,7 +211,7 @@ class ConfusionDisplay(Display):
     def _write_cells(self, ax: Any, cell: float) -> None:
         written = self._written()
         longest = max(len(text) for line in written for text in line)
-        font = min(9.0, 0.5 * cell, 1.5 * cell / longest)
+        font = min(9.0, 0.5 * cell, 1.3 * cell / longest)
         if font < _LEAST_FONT:
             return
         for i, line in enumerate(written):
@@ -208,24 +220,24 @@ class ConfusionDisplay(Display):
                 ax.text(j, i, text, color="black", **style)
 
     def _describe(
-        self, ax: Any, pairs: list[tuple[int, int]], texts: list[str], above: float
+        self, ax: Any, pairs: list[tuple[int, int]], texts: list[str], above: float, wide: int
     ) -> None:
+        """Write title and labels, in lines of so many letters, the title so many points above."""
         total = self.matrix.sum()
         wrong = total - np.trace(self.matrix)
-        kinds = {
-            "true": "% of the true class",
-            "pred": "% of the predicted class",
-            "all": "% of all",
-        }
-        unit = f", cells in {kinds[self.normalize]}" if self.normalize else ""
-        title = f"{wrong / (total or 1):.1%} of {weight(total)} rows misclassified{unit}"
-        wide = int(14 * ax.figure.get_size_inches()[0] * ax.get_position().width / 0.775)
-        title = textwrap.fill(title, wide)
+        title = f"{wrong / (total or 1):.1%} of {weight(total)} rows misclassified"
+        if self.normalize is not None:
+            whole = {"true": "true class", "pred": "predicted class", "all": "all rows"}
+            title += f", cells in % of {whole[self.normalize]}"
+        title = textwrap.fill(title, max(wide, 30))
         ax.set_title(title, fontsize=9, y=1 + _BAR + _GAP, pad=above)
         label = "predicted class"
         if pairs:
-            told = [f"{texts[i]} for {texts[j]} ({weight(self.matrix[i, j])})" for i, j in pairs]
-            label += "\n" + textwrap.fill("most often taken: " + ", ".join(told), wide)
+            told = [f"{texts[i]} → {texts[j]} ({weight(self.matrix[i, j])})" for i, j in pairs]
+            # Spaces at which lines are not broken.
+            listed = ", ".join(text.replace(" ", "\u00a0") for text in told)
+            told = textwrap.wrap(f"most\u00a0confused: {listed}", max(wide, 24))
+            label += "\n" + "\n".join(told)
         ax.set_xlabel(label, fontsize=SMALL + 1)
 
     def _totals(self, ax: Any, cell: float) -> float:
@@ -237,8 +249,8 @@ class ConfusionDisplay(Display):
         bars = {"ec": "white", "lw": 0.3}
         wrong = bars | {"color": color(4), "hatch": "////" if cell > 6 else None}
         numbers = np.arange(n)
-        beside.barh(numbers, right, 0.85, color=color(0), **bars)
-        beside.barh(numbers, of_true - right, 0.85, left=right, **wrong)
+        beside.barh(numbers, right, 0.85, color=color(0), label="right", **bars)
+        beside.barh(numbers, of_true - right, 0.85, left=right, label="wrong", **wrong)
         above.bar(numbers, right, 0.85, color=color(0), **bars)
         above.bar(numbers, of_predicted - right, 0.85, bottom=right, **wrong)
         high = 1.02 * max(of_true.max(), of_predicted.max(), 1e-300)
@@ -248,6 +260,14 @@ class ConfusionDisplay(Display):
             axes.set(xticks=[], yticks=[])
             axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
             axes.set_label(name)
+        ax.legend(
+            *beside.get_legend_handles_labels(),
+            loc="lower left",
+            bbox_to_anchor=(1, 1),
+            frameon=False,
+            fontsize=SMALL - 1,
+            handlelength=1,
+        )
         font = min(float(SMALL), 0.6 * cell)
         if font < _LEAST_FONT:
             return 4.0
@@ -264,7 +284,9 @@ class ConfusionDisplay(Display):
         return 5 + font * (0.65 * longest if turn else 1.2)
 
 
-def _cell_points(ax: Any, n: int) -> float:
+def _cell_points(ax: Any, n: int, label: float) -> float:
     """Points per cell, about: the layout is not known yet."""
     place, (wide, tall) = ax.get_position(), ax.figure.get_size_inches()
-    return float(72 * 0.75 * min(place.width * wide, place.height * tall) / n)
+    # The default place of axes leaves room for labels, which the layout gives back.
+    inches = min(wide * place.width / 0.775 - label - 0.8, tall * place.height / 0.77 - label - 1.2)
+    return float(72 * max(inches, 0.5) / (1 + _BAR) / n)

@@ -155,7 +155,7 @@ class GrowthDisplay(PanelsDisplay):
             rasterized=True,
         )
         segments, _ = borders(prototypes.centers, box)
-        axes.add_collection(LineCollection(segments, colors="0.45", lw=0.6))
+        axes.add_collection(LineCollection(list(segments), colors="0.45", lw=0.6))
         for c, label in enumerate(names(self.classes)):
             rows = self.X[self.y == c]
             small = {"ms": 2.2, "mew": 0, "color": color(c), "alpha": 0.7}
@@ -166,7 +166,10 @@ class GrowthDisplay(PanelsDisplay):
             axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
         title = "start" if panel.round == 0 else f"round {panel.round}"
         clusters = plural(len(prototypes), "cluster")
-        axes.set_title(f"{title}: {clusters}, {panel.n_mixed} mixed", fontsize=9)
+        width = axes.get_position().width * axes.figure.get_size_inches()[0]
+        between, font = (" ", 9) if width > 2 else ("\n", 7)
+        text = f"{title}:{between}{clusters}, {panel.n_mixed} mixed"
+        axes.set_title(text, fontsize=font)
         axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])
 
 

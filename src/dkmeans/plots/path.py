@@ -65,7 +65,7 @@ class PathDisplay(Display):
         self : PathDisplay
             With `figure_` and `ax_` set.
         """
-        from matplotlib.ticker import MaxNLocator, ScalarFormatter
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
 
         ax = self._begin(ax, (6.0, 3.8))
         # One cluster says nothing but how large the largest class is, and would set the scale.
@@ -79,7 +79,7 @@ class PathDisplay(Display):
             label = f"{self.chosen} clusters in the model"
             ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
         ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter(ScalarFormatter())
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
         ax.yaxis.set_major_locator(MaxNLocator(6))
         ax.set(xlabel="clusters (each step doubles)", ylabel="error (%)")
         ax.set_ylim(bottom=0)

@@ -183,7 +183,7 @@ class _Clock:
             ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, prune="upper"))
             ax.set_xlabel("round")
             return
-        ax.xaxis.set_major_locator(FixedLocator(self.starts[:-1]))
+        ax.xaxis.set_major_locator(FixedLocator(self.starts[:-1].tolist()))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda _, n: f"call {n + 1}"))
         for start in self.starts[1:-1]:
             ax.axvline(start - 0.5, color="0.8", lw=0.8, ls=":", zorder=0)
@@ -206,7 +206,7 @@ def _heaviest(tree: Tree, family: list[int], sizes: dict[int, float], most: int)
 def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
     """Order lanes so that no two lines cross: later children are nearer to their parent."""
     children: dict[int, list[int]] = {i: [] for i in kept}
-    roots = []
+    roots: list[int] = []
     for i in sorted(kept, key=lambda i: (-tree.call[i], -tree.born[i], i)):
         parent = int(tree.parent[i])
         (children[parent] if parent in kept else roots).append(i)
