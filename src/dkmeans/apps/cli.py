@@ -138,7 +138,7 @@ _Force = Annotated[bool, typer.Option("--force", help="Replace a file that exist
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-@app.command()
+@app.command(short_help="Fit a model to a table with labels.")
 def fit(
     train: Annotated[
         Path, typer.Argument(metavar="TRAIN", help=".csv, .tsv, .parquet, .feather or .npz file.")
@@ -191,7 +191,7 @@ def fit(
     )
 
 
-@app.command()
+@app.command(short_help="Classify the rows of a table.")
 def predict(
     model: _ModelFile,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the model's columns.")],
@@ -236,7 +236,7 @@ def predict(
     )
 
 
-@app.command()
+@app.command(short_help="Show what a model file holds.")
 def inspect(
     model: _ModelFile,
     clusters: Annotated[bool, typer.Option("--clusters", help="List every cluster, too.")] = False,
@@ -247,7 +247,7 @@ def inspect(
     run_inspect(model, clusters=clusters)
 
 
-@app.command()
+@app.command(short_help="Draw a model, or data after a fit.")
 def plot(
     source: Annotated[
         Path, typer.Argument(metavar="MODEL|DATA", help="Model, or labelled table to fit first.")
@@ -297,7 +297,7 @@ def plot(
     )
 
 
-@app.command()
+@app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: _ModelFile,
     format: Annotated[Format, typer.Option(help="What to write.")],
@@ -316,7 +316,10 @@ def export(
     run_export(model, format.value, out, force=force)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    short_help="Compare with other methods.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
 def benchmark(
     ctx: typer.Context,
     name: Annotated[
@@ -333,7 +336,7 @@ def benchmark(
     raise typer.Exit(run_benchmark(name, ctx.args))
 
 
-@app.command()
+@app.command(short_help="Fit built-in data, compare, draw two figures.")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
 ) -> None:
@@ -352,7 +355,7 @@ class Experiment(StrEnum):
     all = "all"
 
 
-@app.command()
+@app.command(short_help="Run the experiments of the paper.")
 def reproduce(
     what: Annotated[Experiment, typer.Argument(help="Which experiments to run.")],
     out: Annotated[Path, typer.Option(help="Folder for figures, numbers and the report.")] = Path(

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
 STOPPED = 130  # exit code after Ctrl-C, as shells have it
@@ -70,6 +69,8 @@ def _tell(title: str, message: str | None) -> None:
 
 def suggestion(name: str, names: Iterable[str]) -> str:
     """Say what may have been meant, or what there is."""
+    from difflib import get_close_matches
+
     names = list(names)
     lower = {n.lower(): n for n in reversed(names)}
     close = [lower[n] for n in get_close_matches(name.lower(), lower, n=3)]
@@ -86,10 +87,12 @@ def listing(names: Iterable[str], most: int = 8) -> str:
 
 
 def check_exists(path: Path) -> None:
-    """Raise a problem if there is no such file."""
+    """Raise an error if there is no such file."""
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file.")
     if not path.exists():
+        from difflib import get_close_matches
+
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
         close = get_close_matches(path.name, there, n=1)

@@ -180,7 +180,14 @@ def describe_missing(lost: dict[str, npt.NDArray[np.bool_]], bad: npt.NDArray[np
     counts = {name: int(mask.sum()) for name, mask in lost.items() if mask.any()}
     most = sorted(counts, key=lambda name: -counts[name])
     found = listing([f"{name} ({plural(counts[name], 'row')})" for name in most])
-    return f"{int(bad.sum()):,} of {plural(len(bad), 'row')} have missing values, in {found}"
+    return f"{lacking(bad)}, in {found}"
+
+
+def lacking(bad: npt.NDArray[np.bool_]) -> str:
+    """Count rows with missing values."""
+    count = int(bad.sum())
+    have = "has" if count == 1 else "have"
+    return f"{count:,} of {plural(len(bad), 'row')} {have} missing values"
 
 
 def _plain(column: Any) -> Any:
@@ -235,7 +242,7 @@ def _from_arrays(path: Path, wanted: Wanted, like: Any) -> Labelled:
     X = X if X.dtype == np.float32 else X.astype(np.float64)
     bad, notes = np.isnan(X).any(axis=1), []
     if bad.any():
-        what = f"{int(bad.sum()):,} of {plural(len(X), 'row')} have missing values"
+        what = lacking(bad)
         if not wanted.skip_missing or bad.all():
             raise InputError(
                 f"{path.name}: {what}. Fill them in, or leave these rows out with --skip-missing."

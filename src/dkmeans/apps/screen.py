@@ -19,7 +19,7 @@ def stderr() -> Console:
 
 def grid(*columns: str, left: int = 1) -> Table:
     """Begin a table whose first columns are text and whose others are numbers."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for at, name in enumerate(columns):
         is_text = at < left
         table.add_column(

@@ -28,6 +28,7 @@ FORMATS = {
     ".npz": "npz",
 }
 NULLS = [*pa_csv.ConvertOptions().null_values, "?", "None", "none"]
+_TITLES = {"csv": "CSV", "tsv": "TSV", "parquet": "Parquet", "feather": "Feather"}
 _BLOCK = 1 << 22  # bytes of text at once
 _ROWS = 1 << 16  # of a Parquet file at once
 
@@ -64,7 +65,7 @@ class TableFile:
         return self.format in ("csv", "tsv")
 
     def check_column(self, name: str, option: str) -> None:
-        """Raise a problem if there is no such column."""
+        """Raise an error if there is no such column."""
         if name not in self.names:
             raise InputError(
                 f"{option}: {self.path.name} has no column {name!r}; {suggestion(name, self.names)}"
@@ -149,7 +150,7 @@ def read_arrays(path: Path, names: list[str]) -> list[npt.NDArray[Any]]:
 def numbers(column: Any, name: str, first_row: int = 1) -> Any:
     """Turn a column into float64 (float32 stays), with nulls where values are missing.
 
-    Text is read as numbers; a value that is none is a problem. `first_row` is the number of the
+    Text is read as numbers; a value that is none is an error. `first_row` is the number of the
     column's first row in its file.
     """
     kind = column.type
@@ -245,7 +246,7 @@ def _readable(path: Path, format: str) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, pa.ArrowKeyError, csv.Error) as error:
         raise InputError(
-            f"{path.name} cannot be read as {format.upper()}: {_first_line(error)}"
+            f"{path.name} cannot be read as {_TITLES[format]}: {_first_line(error)}"
         ) from error
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import InputError
+from dkmeans.apps.errors import InputError, check_exists
 from dkmeans.apps.tables import format_of
 
 STDOUT = Path("-")
@@ -48,8 +48,11 @@ def table_writer(path: Path) -> Iterator["Lazy"]:
 
 
 def table_format(path: Path) -> str:
-    """Tell the format to write; a problem if it cannot be written."""
-    format = format_of(path)
+    """Tell the format to write; an error if it cannot be written."""
+    try:
+        format = format_of(path)
+    except InputError:
+        format = "npz"
     if format == "npz" or path.suffix.lower() == ".gz":
         raise InputError(f"{path.name}: tables are written as .csv, .tsv, .parquet or .feather.")
     return format
@@ -111,8 +114,16 @@ class _TextWriter:
         self._file.write(text.getvalue().encode())
 
 
-def check_free(path: Path, *, force: bool) -> None:
-    """Raise a problem if a file is in the way, or its folder is not there."""
+def check_free(path: Path, *inputs: Path | None, force: bool) -> None:
+    """Raise an error if a file is in the way, or its folder is not there.
+
+    Inputs must exist, and are never replaced.
+    """
+    for source in inputs:
+        if source is not None:
+            check_exists(source)
+            if path.exists() and path.samefile(source):
+                raise InputError(f"{path} would be replaced, but it is read: name another --out.")
     if path == STDOUT:
         return
     if path.is_dir():

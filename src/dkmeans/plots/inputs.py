@@ -84,6 +84,8 @@ def some_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
     """Take rows of an array, a sparse matrix or a table."""
     if hasattr(X, "iloc"):
         return X.iloc[which]
+    if hasattr(X, "num_rows"):  # a table of pyarrow
+        return X.take(which)
     if hasattr(X, "shape"):
         return X[which]
     return np.asarray(X)[which]

@@ -53,7 +53,7 @@ def _scripts(folder: Path) -> dict[str, Path]:
     for root in (folder, *folder.parents):
         if (root / "src" / "dkmeans").is_dir() and (root / "benchmarks").is_dir():
             paths = sorted((root / "benchmarks").glob("*.py"))
-            return {p.stem: p for p in paths if "print_result(" in p.read_text("utf-8")} | {}
+            return {p.stem: p for p in paths if "__main__" in p.read_text("utf-8")}
     return {}
 
 
@@ -92,5 +92,14 @@ def _compare(name: str) -> None:
             f"{line.seconds:.3f}",
         )
     console.print(table)
-    result = {line.method: {"error": line.test_error, "seconds": line.seconds} for line in lines}
+    result = [
+        {
+            "method": line.method,
+            "clusters": int(line.clusters),
+            "error": round(line.test_error, 6),
+            "seconds": round(line.seconds, 6),
+        }
+        for line in lines
+    ]
+    console.print()
     say(console, f"RESULT {json.dumps({'benchmark': name, 'methods': result})}")

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from dkmeans.apps.errors import InputError
 from dkmeans.apps.models import load_model
 from dkmeans.apps.screen import file_size, say, stdout
 from dkmeans.apps.writing import check_free, replacing
@@ -17,9 +16,7 @@ _WHAT = {
 def run_export(path: Path, format: str, out: Path | None, *, force: bool = False) -> None:
     """Write a model in another format."""
     out = out or path.with_suffix(f".{format}")
-    if out.resolve() == path.resolve():
-        raise InputError(f"{out} is the model itself: choose another name with --out.")
-    check_free(out, force=force)
+    check_free(out, path, force=force)
     model = load_model(path).whole
     with replacing(out) as part:
         if format == "onnx":

@@ -14,6 +14,7 @@ from dkmeans.apps.errors import InputError
 from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
 from dkmeans.apps.models import Model
 from dkmeans.apps.screen import say, stderr, stdout
+from dkmeans.apps.tables import format_of
 from dkmeans.apps.writing import check_free
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export.files import save
@@ -39,7 +40,8 @@ class FitOptions:
 
 def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     """Read rows, fit, judge, save and tell."""
-    check_free(options.out, force=options.force)
+    check_free(options.out, train, options.test, force=options.force)
+    format_of(train)
     model = make_model(options)
     rows = read_labelled(train, wanted)
     if len(np.unique(rows.y)) < 2:

@@ -86,7 +86,9 @@ def report(
         f"{core.n_clusters_:,}",
         *(percent(errors.error) for _, errors in judged),
     )
+    console.print()
     console.print(table)
+    console.print()
     _report_pairs(console, test or training, "test" if test else "training")
     say(console, f"Model saved: {saved} ({file_size(saved.stat().st_size)})")
 
@@ -102,6 +104,7 @@ def _report_pairs(console: Console, errors: Errors, which: str) -> None:
             str(true), str(predicted), f"{weight:,.10g}", percent(weight / errors.rows[true])
         )
     console.print(table)
+    console.print()
 
 
 def _worst(labels: list[Any], errors: Errors) -> list[Any]:

@@ -19,8 +19,10 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
     for title, text in _facts(path, model):
         console.print(f"[bold]{title:<11}[/]", end="")
         say(console, text)
+    console.print()
     _classes(console, model.core)
     if clusters:
+        console.print()
         _clusters(console, model.core)
 
 
@@ -50,8 +52,8 @@ def _parameters(core: Any) -> str:
 
 def _training(core: Any) -> str:
     parts = [f"{np.sum(core.cluster_sizes_):,.10g} rows"]
-    if hasattr(core, "path_"):
-        parts.append(f"training error {percent(float(core.path_.training_error[-1]))} %")
+    mine = float((purities(core) * core.cluster_sizes_).sum())
+    parts.append(f"error {percent(1 - mine / core.cluster_sizes_.sum())} %")
     parts.append(plural(core.n_iter_, "round"))
     parts.append("converged" if core.converged_ else "ended before convergence")
     if hasattr(core, "history_") and len(core.history_.seconds):

@@ -6,7 +6,7 @@ from typing import Any
 
 from dkmeans import plots
 from dkmeans.apps.commands.fit import FitOptions, fit_rows, make_model
-from dkmeans.apps.errors import InputError, check_exists
+from dkmeans.apps.errors import InputError
 from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import say, stderr, stdout
@@ -32,11 +32,10 @@ class PlotOptions:
 
 def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> None:
     """Draw, and tell where the picture is."""
-    check_exists(source)
     out = options.out or Path(f"{source.stem}-{kind}.png")
     if out.suffix.lower() not in _ENDINGS:
         raise InputError(f"{out.name}: pictures are written as {', '.join(_ENDINGS)}.")
-    check_free(out, force=options.force)
+    check_free(out, source, options.data, force=options.force)
     image_shape = _image_shape(kind, options.shape)
     model, rows = _prepare(source, kind, wanted, options)
     display = _display(kind, model, rows, image_shape)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dkmeans.apps.errors import InputError
-from dkmeans.apps.labelled import describe_missing, missing, named, needed_columns
+from dkmeans.apps.labelled import describe_missing, lacking, missing, named, needed_columns
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import plural, say, stderr, stdout
 from dkmeans.apps.tables import (
@@ -44,11 +44,9 @@ class PredictOptions:
 
 def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     """Predict batch by batch, and put the file in place when it is whole."""
-    check_free(options.out, force=options.force)
+    check_free(options.out, path, data, force=options.force)
     if options.out != STDOUT:
         table_format(options.out)
-        if options.out.exists() and data.exists() and options.out.samefile(data):
-            raise InputError(f"{options.out} is the table itself: choose another name with --out.")
     model = load_model(path)
     if format_of(data) == "npz":
         source: _Source = _Arrays(data, model, options)
@@ -237,7 +235,7 @@ class _Arrays(_Source):
             bad = np.isnan(X).any(axis=1)
             if bad.any() and not self._options.skip_missing:
                 raise InputError(
-                    f"{self._path.name}: {plural(int(bad.sum()), 'row')} have missing values. Fill "
+                    f"{self._path.name}: {lacking(bad)}. Fill "
                     "them in, or leave their predictions empty with --skip-missing."
                 )
             rows = X
