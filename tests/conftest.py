@@ -29,3 +29,21 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in _STUDIES:
             item.add_marker(pytest.mark.study)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder to be in, with iris.csv."""
+    from commands import iris_table, write
+
+    monkeypatch.chdir(tmp_path)
+    write(iris_table(), "iris.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def iris(place):
+    """The table that is in the file."""
+    from commands import iris_table
+
+    return iris_table()

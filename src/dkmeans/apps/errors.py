@@ -95,6 +95,6 @@ def check_exists(path: Path) -> None:
 
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
-        close = get_close_matches(path.name, there, n=1)
+        close = get_close_matches(path.name, there, n=1, cutoff=0.75)
         hint = f" Did you mean {folder / close[0]}?" if close else ""
         raise InputError(f"There is no file {path}.{hint}")

@@ -12,6 +12,7 @@ from dkmeans.apps.screen import say
 from dkmeans.engine.refine import PASSES
 from dkmeans.progress import Step
 
+_NARROW = 66  # columns; with fewer, fewer words
 _SILENCE = 10.0  # seconds from line to line where there is no terminal
 _GROWTH = 0.5  # share of the work that is growth, if there is refinement
 
@@ -63,7 +64,7 @@ class FitProgress:
 
     def hear(self, step: Step) -> None:
         """Take note of a round."""
-        text = describe(step)
+        text = describe(step, short=self._console.width < _NARROW)
         if self._bar is not None:
             done = None if step.is_trial else self._done(step)
             settings: dict[str, Any] = {"description": text}
@@ -91,10 +92,12 @@ class FitProgress:
         return min(1.0, max(0.0, share)) * (_GROWTH if self._refine else 1)
 
 
-def describe(step: Step) -> str:
+def describe(step: Step, *, short: bool = False) -> str:
     """Put a round in a few words."""
     record = step.record
     verb = "trying" if step.is_trial else "refining" if record["phase"] == "refine" else "growing"
+    if short:
+        return f"{verb}: {record['clusters']} clusters, {record['impurity']:.2%}"
     return (
         f"{verb}: round {record['round']}, {record['clusters']} clusters, "
         f"impurity {record['impurity']:.2%}"

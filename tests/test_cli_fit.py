@@ -1,0 +1,182 @@
+"""`dkmeans fit`: from tables of all kinds to a model, and what it says if it cannot."""
+
+import numpy as np
+import pytest
+from commands import NAMES, fit, invoke, pa, pa_csv, read, run, write
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import StandardScaler
+
+import dkmeans
+
+
+def test_fit_saves_a_model_and_tells_how_good_it_is(place, iris):
+    text = fit("--test", "iris.csv", "--out", "my.dkm")
+    model = dkmeans.load(place / "my.dkm")
+    assert model.n_clusters_ == 6
+    assert model.feature_names_in_.tolist() == NAMES
+    assert text.startswith("6 clusters of 3 classes")
+    error = 100 * (1 - model.score(iris.select(NAMES), iris["species"].to_pylist()))
+    assert f"all 150 6 {error:.2f} {error:.2f}" in text
+    assert "most confused" in text
+    assert f"Model saved: {place / 'my.dkm'}" in text
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".parquet", ".feather", ".csv.gz"])
+def test_formats_give_the_same_model(place, iris, kind):
+    path = place / f"same{kind}"
+    if kind == ".csv.gz":
+        with pa.output_stream(path, compression="gzip") as stream:
+            pa_csv.write_csv(iris, stream)
+    else:
+        write(iris, path)
+    run("fit", path, "--label", "species", "--max-clusters", 6, "--quiet")
+    X, y = np.column_stack([iris[n] for n in NAMES]), np.array(iris["species"].to_pylist())
+    expected = dkmeans.DiscriminativeKMeans(6).fit(X, y)
+    model = dkmeans.load("model.dkm")
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+    assert model.cluster_classes_.tolist() == expected.cluster_classes_.tolist()
+
+
+def test_arrays(place):
+    X, y = load_digits(return_X_y=True)
+    np.savez(place / "digits.npz", X=X.reshape(-1, 8, 8), y=y, digit=y, pixels=X)
+    run("fit", "digits.npz", "--max-clusters", 20)
+    run("fit digits.npz --array pixels --label digit --max-clusters 20 --out b.dkm")
+    a, b = dkmeans.load("model.dkm"), dkmeans.load("b.dkm")
+    np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
+    assert "did you mean 'digit'?" in run(
+        "fit", "digits.npz", "--label", "digits", "--force", code=1
+    )
+    run("predict", "model.dkm", "digits.npz", "--out", "p.csv")
+    assert read(place / "p.csv")["class"].to_pylist() == a.predict(X).tolist()
+
+
+def test_standardisation_is_stored(place, iris):
+    fit("--standardise")
+    model = dkmeans.load("model.dkm")
+    X, y = np.column_stack([iris[n] for n in NAMES]), np.array(iris["species"].to_pylist())
+    scaled = StandardScaler().fit_transform(X)
+    expected = dkmeans.DiscriminativeKMeans(6).fit(scaled, y)
+    np.testing.assert_array_equal(model[-1].cluster_centers_, expected.cluster_centers_)
+    run("predict", "model.dkm", "iris.csv", "--out", "p.parquet")
+    found = read(place / "p.parquet")
+    assert found["class"].to_pylist() == expected.predict(scaled).tolist()
+    np.testing.assert_allclose(found["distance"], expected.transform(scaled).min(axis=1))
+    assert "standardised" in run("inspect", "model.dkm")
+
+
+def test_weights(place, iris):
+    weights = np.where(np.arange(150) % 3, 1.0, 0.0)
+    write(iris.append_column("w", pa.array(weights)), place / "weighted.csv")
+    run("fit weighted.csv --label species --weight w --max-clusters 6")
+    model = dkmeans.load("model.dkm")
+    assert model.feature_names_in_.tolist() == NAMES
+    assert model.cluster_sizes_.sum() == 100
+
+
+def test_columns_that_are_not_numbers_are_named(place, iris):
+    extra = iris.append_column("site", pa.array(["A"] * 150))
+    extra = extra.append_column("nothing", pa.nulls(150))
+    write(extra, place / "extra.csv")
+    words = ["fit", "extra.csv", "--label", "species", "--max-clusters", 6]
+    text = run(*words, code=1)
+    assert "site (text, such as 'A')" in text
+    assert "nothing (empty)" in text
+    assert "--drop site --drop nothing" in text
+    assert not (place / "model.dkm").exists()
+    run(*words, "--drop", "site", "--drop", "nothing")
+    assert "Left out, not numbers: site, nothing." in run(*words, "--numeric-only", "--force")
+    assert dkmeans.load("model.dkm").feature_names_in_.tolist() == NAMES
+    assert "did you mean 'site'" in run(*words, "--drop", "sites", "--force", code=1)
+
+
+def test_missing_values_are_counted(place, iris):
+    holes = iris["sepal_width"].to_pylist()
+    holes[3:8] = [None] * 5
+    labels = iris["species"].to_pylist()
+    labels[7:9] = ["", ""]
+    table = iris.set_column(1, "sepal_width", pa.array(holes))
+    table = table.set_column(4, "species", pa.array(labels))
+    write(table, place / "holes.csv")
+    words = ["fit", "holes.csv", "--label", "species", "--max-clusters", 6]
+    counts = "6 of 150 rows have missing values, in sepal_width (5 rows), species (2 rows)"
+    assert counts in run(*words, code=1)
+    assert counts in run(*words, "--skip-missing")
+    assert dkmeans.load("model.dkm").cluster_sizes_.sum() == 144
+    text = run("predict", "model.dkm", "holes.csv", "--out", "p.csv", code=1)
+    assert "sepal_width (5 rows)" in text
+    assert not list(place.glob("*p.csv*"))
+    run("predict", "model.dkm", "holes.csv", "--out", "p.csv", "--skip-missing")
+    classes = read(place / "p.csv")["class"].to_pylist()
+    assert [at for at, c in enumerate(classes) if not c] == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("fit irs.csv --label species", "There is no file irs.csv. Did you mean iris.csv?"),
+        ("fit iris.csv", "Name the column of labels with --label"),
+        ("fit iris.csv --label Specis", "did you mean 'species'?"),
+        ("fit iris.csv --label zzz", "there is sepal_length, "),
+        ("fit iris.csv --label species --max-clusters many", "a whole number >= 1, or auto"),
+        ("fit iris.csv --label species --max-clusters 2", "max_clusters=2 is less than"),
+        ("fit iris.csv --label species --weight weights", "--weight: iris.csv has no column"),
+        ("fit iris.csv --label species --out no/model.dkm", "There is no folder no"),
+        ("fit iris.csv --label species --out iris.csv --force", "name another --out"),
+        ("fit iris.csv --label sepal_length --drop species", "labels must be text or integers"),
+        ("fit empty.csv --label a", "empty.csv is empty"),
+        ("fit header.csv --label a", "has column names, but no rows"),
+        ("fit twice.csv --label b", "several columns of one name: a."),
+        ("fit broken.parquet --label a", "broken.parquet cannot be read as Parquet"),
+        ("fit ragged.csv --label a", "ragged.csv cannot be read as CSV"),
+        ("fit table.xlsx --label a", "must be one of .csv, .tsv, .parquet"),
+        ("fit . --label a", "is a folder"),
+        ("fit one.csv --label b", "two classes are needed"),
+        ("inspect iris.csv", "iris.csv is a table, where a model (.dkm) is needed"),
+        ("inspect broken.dkm", "is not a dkmeans model"),
+        ("predict broken.dkm iris.csv --out p.csv", "is not a dkmeans model"),
+        ("plot broken.dkm", "is not a dkmeans model"),
+        ("export broken.dkm --format json", "is not a dkmeans model"),
+        ("benchmark digit", "did you mean 'digits'?"),
+    ],
+)
+def test_errors_are_a_sentence(place, words, message):
+    for name, text in {
+        "empty.csv": "",
+        "header.csv": "a,b\n",
+        "twice.csv": "a,a,b\n1,2,3\n",
+        "ragged.csv": "a,b\n1,2\n3\n",
+        "one.csv": "a,b\n1,x\n2,x\n",
+        "broken.parquet": "this is text, no table at all",
+        "table.xlsx": "?",
+        "broken.dkm": "this is no model at all " * 10,
+    }.items():
+        (place / name).write_text(text)
+    before = sorted(p.name for p in place.iterdir())
+    text = run(words, code=1)
+    assert text.startswith("Error: ")
+    assert message in text
+    assert sorted(p.name for p in place.iterdir()) == before
+
+
+def test_debug_shows_where_an_error_comes_from(place):
+    for words in ("--debug fit no.csv", "fit no.csv --debug"):
+        assert type(invoke(words).exception).__name__ == "InputError"
+
+
+def test_an_unknown_option_has_its_own_exit_code(place):
+    run("fit", "iris.csv", "--nonsense", code=2)
+
+
+def test_files_are_replaced_only_by_force(place):
+    fit()
+    before = (place / "model.dkm").read_bytes()
+    assert "add --force" in fit("--refine", "margin", code=1)
+    assert (place / "model.dkm").read_bytes() == before
+    fit("--refine", "margin", "--force")
+    assert dkmeans.load("model.dkm").refine == "margin"
+    (place / "p.csv").write_text("precious")
+    assert "add --force" in run("predict", "model.dkm", "iris.csv", "--out", "p.csv", code=1)
+    assert (place / "p.csv").read_text() == "precious"
+    run("predict", "model.dkm", "iris.csv", "--out", "p.csv", "--force")
+    assert read(place / "p.csv").num_rows == 150

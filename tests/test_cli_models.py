@@ -1,0 +1,99 @@
+"""`dkmeans inspect`, `plot`, `export` and `benchmark`."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import NAMES, fit, read, run
+from sklearn.datasets import load_digits
+
+import dkmeans
+
+pytest.importorskip("matplotlib")
+
+
+def test_inspect(place, iris):
+    fit("--refine", "margin", "--quiet")
+    text = run("inspect", "model.dkm", "--clusters")
+    for words in (
+        "4 features: sepal_length",
+        "3: setosa, versicolor, virginica",
+        "refine='margin'",
+    ):
+        assert words in text
+    model = dkmeans.load("model.dkm")
+    error = np.mean(model.predict(iris.select(NAMES)) != iris["species"].to_pylist())
+    assert f"150 rows, error {100 * error:.2f} %" in text
+    for number in model.cluster_ids_:
+        assert f" {number} " in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "model.dkm",
+        "model.dkm --kind tree --out tree.svg",
+        "model.dkm --kind path --out path.pdf",
+        "model.dkm --kind cells --data iris.csv --label species --out cells.png",
+        "model.dkm --kind confusion --data iris.csv --label species",
+        "model.dkm --kind margins --data iris.csv --label species",
+        "iris.csv --label species --max-clusters 6 --standardise",
+        "iris.csv --label species --drop sepal_length --drop sepal_width --kind growth",
+        "digits.npz --max-clusters 10 --kind prototypes --shape 8x8",
+    ],
+)
+def test_plot(place, words):
+    fit("--quiet")
+    X, y = load_digits(return_X_y=True)
+    np.savez("digits.npz", X=X, y=y)
+    before = set(place.iterdir())
+    text = run("plot " + words)
+    (new,) = set(place.iterdir()) - before
+    assert str(new) in text
+    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[new.suffix]
+    assert new.read_bytes().startswith(start)
+    assert "add --force" in run("plot " + words, code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--kind confusion", "add --data FILE --label COLUMN"),
+        ("--kind prototypes", "such as --shape 28x28"),
+        ("--kind prototypes --shape 3x3", "4 features"),
+        ("--out picture.bmp", "pictures are written as .png"),
+    ],
+)
+def test_plot_says_what_it_needs(place, words, message):
+    fit("--quiet")
+    assert message in run("plot model.dkm " + words, code=1)
+    assert not list(place.glob("*-*.png"))
+
+
+def test_export(place):
+    fit("--quiet")
+    run("export model.dkm --format csv")
+    assert read(place / "model.csv").num_rows == 6
+    run("export model.dkm --format json --out other.json")
+    assert len(json.loads((place / "other.json").read_text())["prototypes"]) == 6
+    assert "add --force" in run("export model.dkm --format csv", code=1)
+    onnx = pytest.importorskip("onnx")
+    run("export model.dkm --format onnx")
+    onnx.checker.check_model(onnx.load(place / "model.onnx"))
+
+
+def test_benchmarks_are_listed_and_run(place, monkeypatch):
+    assert "breast-cancer" in run("benchmark")
+    text = run("benchmark", "wine")
+    result = json.loads(text[text.index("RESULT ") + 7 :])
+    assert result["benchmark"] == "wine"
+    assert {"dkmeans, refined", "class-wise k-means"} <= {m["method"] for m in result["methods"]}
+    checkout = place / "checkout"
+    for folder in ("benchmarks", "src/dkmeans", "docs"):
+        (checkout / folder).mkdir(parents=True)
+    script = '"""Echo what it is given."""\nimport sys\nif __name__ == "__main__":\n'
+    script += "    sys.exit(len(sys.argv))\n"
+    (checkout / "benchmarks" / "echo.py").write_text(script)
+    monkeypatch.chdir(checkout / "docs")
+    assert "Echo what it is given." in run("benchmark")
+    run("benchmark", "echo", "--quick", "3", code=3)
