@@ -4,9 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from dkmeans.apps.errors import InputError, check_exists
 
 
@@ -35,6 +32,9 @@ class Model:
     @property
     def like(self) -> Any:
         """No rows, but with the features and the kind of label that the model knows."""
+        import numpy as np
+        import pyarrow as pa
+
         from dkmeans.apps.labelled import Labelled, named
 
         width = self.core.n_features_in_

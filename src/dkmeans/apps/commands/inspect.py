@@ -55,12 +55,21 @@ def _training(core: Any) -> str:
     mine = float((purities(core) * core.cluster_sizes_).sum())
     parts.append(f"error {percent(1 - mine / core.cluster_sizes_.sum())} %")
     parts.append(plural(core.n_iter_, "round"))
-    parts.append("converged" if core.converged_ else "ended before convergence")
+    parts.append(_ending(core))
     if hasattr(core, "history_") and len(core.history_.seconds):
         parts.append(f"{np.sum(core.history_.seconds):.1f} s")
     if getattr(core, "conflicts_", None):
         parts.append(f"{plural(len(core.conflicts_), 'group')} of equal rows with several labels")
     return ", ".join(parts)
+
+
+def _ending(core: Any) -> str:
+    if core.converged_:
+        return "converged"
+    budget = core.max_clusters
+    if budget == "auto" or (budget is not None and core.n_clusters_ >= budget):
+        return "ended at its number of clusters"
+    return "ended before convergence"
 
 
 def _classes(console: Console, core: Any) -> None:
