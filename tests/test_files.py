@@ -65,9 +65,7 @@ def assert_same(a, b, *, leave_out=("_journey",)):
     assert mine.keys() == theirs.keys()
     for name in mine:
         if name in TABLES:
-            assert mine[name].columns == theirs[name].columns or set(mine[name].columns) == set(
-                theirs[name].columns
-            )
+            assert mine[name].columns == theirs[name].columns
             for column in set(mine[name].columns) - {"seconds"}:
                 assert same_bits(getattr(mine[name], column), getattr(theirs[name], column)), name
         elif name == "_memory":
@@ -374,10 +372,14 @@ HOSTILE = {
     "a circle in the tree": array("tree.parent", lambda a: np.roll(np.arange(len(a)), -1)),
     "a tree of unknown classes": at("tree.label", 0, 99),
     "a tree of other classes": array("tree.label", np.zeros_like),
-    "a tree with a column of its own": array("tree.extra", np.zeros(3)),
+    "a tree with a column of its own": lambda d, a: (
+        a.update({"tree.extra": a["tree.id"]}),
+        d["tables"]["tree"].update(extra=None),
+    ),
     "a short column": array("tree.call", lambda a: a[1:]),
     "a column as a matrix": array("history.round", lambda a: a[:, None]),
-    "no tree": lambda d, a: [a.pop(n) for n in list(a) if n.startswith("tree.")],
+    "no tree": lambda d, a: [d["tables"].pop("tree"), *(a.pop(n) for n in list(a) if "tree." in n)],
+    "a tree without arrays": lambda d, a: [a.pop(n) for n in list(a) if "tree." in n],
     "no memory": without("memory_sums"),
     "a memory of nobody": at("memory_ids", 0, 10**6),
     "a memory of no class": at("memory_class_codes", 0, -5),
@@ -388,9 +390,12 @@ HOSTILE = {
         for n in ("memory_ids", "memory_class_codes", "memory_weights", "memory_sums")
     ],
     "changes of nobody": at("changes.id", 0, 10**6),
-    "words that are missing": put("words", "changes.change", value=[]),
-    "words without end": put("words", "changes.change", value=["x" * 10**6]),
-    "words of no table": put("words", "tree.x", value=["x"]),
+    "words that are missing": put("tables", "changes", "change", value=[]),
+    "words without end": put("tables", "changes", "change", value=["x" * 10**6]),
+    "words for numbers": put("tables", "history", "inertia", value=["x"]),
+    "an unknown table": put("tables", "secrets", value={"id": None}),
+    "an unlisted column": lambda d, a: d["tables"]["history"].pop("round"),
+    "a column that is not there": put("tables", "history", "mood", value=None),
     "an array too many": array("weights_of_something", np.zeros(3)),
     "no classes": put("classes", value={"dtype": "text", "values": []}),
     "classes out of order": put("classes", "values", value=["b", "a", "c"]),
