@@ -1,6 +1,7 @@
 """ONNX graphs, run by onnxruntime, beside `predict` and `predict_proba`."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
@@ -220,3 +221,12 @@ def test_what_cannot_be_turned_is_refused():
         DiscriminativeKMeans().to_onnx()
     with pytest.raises(TypeError, match="not StandardScaler"):
         to_onnx(StandardScaler())
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    model = DiscriminativeKMeans(3).fit(X, y)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "dkmeans.export.onnx")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'dkmeans\[onnx\]'"):
+        model.to_onnx()
