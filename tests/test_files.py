@@ -219,6 +219,15 @@ class TestSaving:
             clone(fitted).fit(ROWS, CODES).set_params(max_iter=0).save(tmp_path / "model.dkm")
         assert os.listdir(tmp_path) == []
 
+    def test_what_could_not_be_loaded_is_not_saved(self, tmp_path):
+        model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        model.cluster_centers_[1, 2] = np.nan
+        with pytest.raises(
+            ValueError, match="cannot be saved, as its file has centres that are NaN"
+        ):
+            model.save(tmp_path / "model.dkm")
+        assert os.listdir(tmp_path) == []
+
     def test_where_nothing_can_be_written(self, tmp_path):
         model = DiscriminativeKMeans(4).fit(ROWS, CODES)
         with pytest.raises(FileNotFoundError, match="make it first"):
