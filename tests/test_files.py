@@ -131,6 +131,23 @@ class TestRoundTrip:
             assert_same(model.partial_fit(Z, z), again.partial_fit(Z, z))
         assert_same(model.fit(X, y, w), again.fit(X, y, w))
 
+    @pytest.mark.parametrize("options", [{"half_life": 70.0}, {"class_weight": {0: 0.3, 1: 0.7}}])
+    def test_a_memory_of_fractions_comes_back(self, folder, options):
+        rng = np.random.default_rng(0)
+        order, w = rng.permutation(len(ROWS)), rng.random(len(ROWS)) + 0.1
+        model = DiscriminativeKMeans(12, **options)
+        for part in np.array_split(order, 4):
+            model.partial_fit(ROWS[part], CODES[part], sample_weight=w[part])
+            again = there_and_back(model, folder)
+            assert_same(model, again)
+            model = again
+        straight = DiscriminativeKMeans(12, **options)
+        for part in np.array_split(order, 4):
+            straight.partial_fit(ROWS[part], CODES[part], sample_weight=w[part])
+        assert (straight._memory.weights[0] % 0.1 > 0).any()
+        assert (straight._memory.sums[1] != 0).any()  # trailing parts, too
+        assert_same(straight, model)
+
     def test_models_on_the_way_can_be_saved_but_are_not_kept(self, folder):
         model = DiscriminativeKMeans(30).fit(ROWS, CODES)
         small = model.at(10)
