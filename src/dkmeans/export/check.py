@@ -33,14 +33,10 @@ def check_prototypes(arrays: Arrays, n_classes: int, n_features: int) -> Prototy
     return Prototypes(centers, of, ids)
 
 
-def check_tree(
-    tables: dict[str, Table | None], prototypes: Prototypes, classes: npt.NDArray[Any]
-) -> None:
+def check_tree(tables: dict[str, Table], prototypes: Prototypes, classes: npt.NDArray[Any]) -> None:
     """Check that everyone descends from someone earlier, and that the living are in the tree."""
+    require({"tree_", "history_", "changes_"} <= set(tables), "lacks the tree, history or changes")
     tree, changes = tables["tree_"], tables["changes_"]
-    require(tree is not None and changes is not None, "lacks the tree or the changes")
-    assert tree is not None
-    assert changes is not None
     n, wrong = len(tree), "has a tree that does not make sense"
     require(bool((tree.id == np.arange(n)).all()), wrong)
     require(bool(((tree.parent >= -1) & (tree.parent < tree.id)).all()), wrong)

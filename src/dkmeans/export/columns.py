@@ -1,7 +1,7 @@
 """The tables of a model (tree, history, path, changes) as named arrays, and back."""
 
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ from dkmeans.model.history import History
 from dkmeans.model.path import Path
 from dkmeans.model.table import Table
 from dkmeans.model.tree import Tree
-
-AnyTable = TypeVar("AnyTable", bound=Table)
 
 TABLES: dict[str, type[Table]] = {
     "tree": Tree,
@@ -34,43 +32,44 @@ _FLOATING = ("distance",)
 _LONGEST = 32  # characters of a word in a table
 
 
-def store(
-    name: str, table: Table, classes: npt.NDArray[Any], arrays: Arrays, words: Document
-) -> None:
-    """Add the columns of a table to arrays; labels and words are stored by number."""
+def store(name: str, table: Table, classes: npt.NDArray[Any], arrays: Arrays) -> Document:
+    """Add the columns of a table to arrays, and list them in order.
+
+    Labels are stored by the number of their class, and words by their number in the list that the
+    column's entry has.
+    """
+    listed: Document = {}
     for column in table.columns:
-        values, key = getattr(table, column), f"{name}.{column}"
+        values, listed[column] = getattr(table, column), None
         if column == "label":
             values = np.searchsorted(classes, values)
         elif values.dtype.kind == "U":
-            texts, values = np.unique(values, return_inverse=True)
-            words[key] = texts.tolist()
-        arrays[key] = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+            words, values = np.unique(values, return_inverse=True)
+            listed[column] = words.tolist()
+        kind = np.float64 if values.dtype.kind == "f" else np.int64
+        arrays[f"{name}.{column}"] = values.astype(kind)
+    return listed
 
 
-def restore(name: str, arrays: Arrays, words: Document, classes: npt.NDArray[Any]) -> Table | None:
-    """Take the columns of a table out of arrays and make it again; None if there are none."""
-    keys = [key for key in arrays if key.startswith(f"{name}.")]
-    if not keys:
-        return None
-    found = {key.partition(".")[2]: arrays.pop(key) for key in sorted(keys)}
+def restore(name: str, listed: Any, classes: npt.NDArray[Any], arrays: Arrays) -> Table:
+    """Take the columns of a table out of arrays, and make it again."""
     wrong = f"has columns of {name} that do not fit together"
-    known = set(found) >= _NEEDED[name] if name in _OPEN else set(found) == _NEEDED[name]
-    require(known and all(re.fullmatch("[a-z][a-z_]{0,40}", column) for column in found), wrong)
-    require(
-        {values.shape for values in found.values()} in [{(len(v),)} for v in found.values()], wrong
-    )
-    columns = {}
-    for column, values in found.items():
+    require(isinstance(listed, dict), wrong)
+    known = set(listed) >= _NEEDED[name] if name in _OPEN else set(listed) == _NEEDED[name]
+    require(known and all(re.fullmatch("[a-z][a-z_]{0,40}", column) for column in listed), wrong)
+    require(all(f"{name}.{column}" in arrays for column in listed), wrong)
+    columns = {column: arrays.pop(f"{name}.{column}") for column in listed}
+    shapes = {values.shape for values in columns.values()}
+    require(len(shapes) == 1 and len(shapes.pop()) == 1, wrong)
+    for column, values in columns.items():
         whole = values.dtype == np.int64
         require(whole or values.dtype == np.float64, wrong)
         if column == "label":
             columns[column] = classes[codes(values, len(classes), wrong)]
-        elif f"{name}.{column}" in words:
-            columns[column] = _spell(words.pop(f"{name}.{column}"), values, wrong)
+        elif listed[column] is not None:
+            columns[column] = _spell(listed[column], values, wrong)
         else:
             require(whole != (column in _FLOATING) or name in _OPEN, wrong)
-            columns[column] = values
     return TABLES[name](**columns)
 
 
@@ -81,7 +80,7 @@ def codes(values: npt.NDArray[Any], n: int, wrong: str) -> npt.NDArray[np.intp]:
     return values.astype(np.intp)
 
 
-def _spell(texts: Any, numbers: npt.NDArray[Any], wrong: str) -> npt.NDArray[Any]:
-    require(isinstance(texts, list), wrong)
-    require(all(type(text) is str and len(text) <= _LONGEST for text in texts), wrong)
-    return np.array(texts, dtype=str)[codes(numbers, len(texts), wrong)]
+def _spell(words: Any, numbers: npt.NDArray[Any], wrong: str) -> npt.NDArray[Any]:
+    require(isinstance(words, list), wrong)
+    require(all(type(word) is str and len(word) <= _LONGEST for word in words), wrong)
+    return np.array(words, dtype=str)[codes(numbers, len(words), wrong)]

@@ -6,7 +6,7 @@ from typing import Any
 import dkmeans
 from dkmeans.export import scaling, state
 from dkmeans.export.atomic import write_atomically
-from dkmeans.export.container import pack, unpack
+from dkmeans.export.container import Arrays, Document, pack, unpack
 from dkmeans.export.refused import RefusedError, require
 
 __all__ = ["ModelFileError", "load", "save"]
@@ -36,7 +36,12 @@ def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) 
     if scaler is not None:
         more, document["scaling"] = scaling.describe(model)
         arrays |= more
-    write_atomically(path, pack(arrays, document, dkmeans.__version__))
+    data = pack(arrays, document, dkmeans.__version__)
+    try:
+        _rebuild(arrays, document, len(data))
+    except RefusedError as error:
+        raise ValueError(f"The model cannot be saved, as its file {error}") from error
+    write_atomically(path, data)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -60,12 +65,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     try:
         arrays, document = unpack(path)
-        model: Any = state.rebuild(arrays, document, os.stat(path).st_size)
-        if document.get("scaling") is not None:
-            model = scaling.rebuild(arrays, document["scaling"], model)
-        require(
-            not arrays, f"has arrays that no model has, such as {min(arrays, default='')[:40]!r}"
-        )
+        return _rebuild(arrays, document, os.stat(path).st_size)
     except RefusedError as error:
         raise ModelFileError(f"The file {os.fspath(path)!r} {error}") from error
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
@@ -73,4 +73,13 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"The file {os.fspath(path)!r} holds something that is not a model ({error}): copy or "
             "save it again."
         ) from error
+
+
+def _rebuild(arrays: Arrays, document: Document, size: int) -> Any:
+    """Make a model from the contents of a file of some size, all of it checked."""
+    left = dict(arrays)
+    model: Any = state.rebuild(left, document, size)
+    if document.get("scaling") is not None:
+        model = scaling.rebuild(left, document["scaling"], model)
+    require(not left, f"has arrays that no model has, such as {min(left, default='')[:40]!r}")
     return model

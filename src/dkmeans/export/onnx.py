@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export.scaling import parts
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError as error:
+    needs = "ONNX graphs need the package onnx: pip install 'dkmeans[onnx]'."
+    raise ModuleNotFoundError(needs, name=error.name) from error
 
 _OPSET = 18
 _IR = 8  # of the same time as the operators, so that older runtimes can read it

@@ -15,7 +15,7 @@ from dkmeans.export.container import Arrays, Document
 from dkmeans.export.refused import RefusedError, require
 
 _SCALARS = ("n_iter_", "converged_", "inertia_", "_weight_unit")
-_ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "words"}
+_ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
 _ROOM = 1 << 26  # bytes that labels may take in any case, and beyond them so many times the file's
 _TIMES = 16
 
@@ -25,7 +25,6 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
     parameters = _parameters(model)
     classes, memory = model.classes_, model._memory
     names = getattr(model, "feature_names_in_", None)
-    words: Document = {}
     arrays: Arrays = {
         "centers": model.cluster_centers_,
         "class_codes": _codes(model.cluster_classes_, classes),
@@ -42,9 +41,11 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         groups = model.conflicts_
         arrays["conflict_rows"] = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
         arrays["conflict_ends"] = np.cumsum([len(g) for g in groups], dtype=np.int64)
-    for name in TABLES:
-        if hasattr(model, f"{name}_"):
-            store(name, getattr(model, f"{name}_"), classes, arrays, words)
+    tables = {
+        name: store(name, getattr(model, f"{name}_"), classes, arrays)
+        for name in TABLES
+        if hasattr(model, f"{name}_")
+    }
     fitted = {n.strip("_"): _plain(n, getattr(model, n)) for n in _SCALARS if hasattr(model, n)}
     document = {
         "parameters": parameters,
@@ -52,7 +53,7 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
         "fitted": fitted,
-        "words": words,
+        "tables": tables,
     }
     return arrays, document
 
@@ -69,10 +70,9 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     room = classes.dtype.itemsize * n_labels
     require(room <= _ROOM + _TIMES * size, "has class labels too long for so many prototypes")
     names = _read_names(document["feature_names"], document["n_features"])
-    require(isinstance(document["words"], dict), "lacks the words of its tables")
-    words = dict(document["words"])
-    tables = {f"{name}_": restore(name, arrays, words, classes) for name in TABLES}
-    require(not words, "has words that belong to no table")
+    listed = document["tables"]
+    require(isinstance(listed, dict) and set(listed) <= set(TABLES), "has unknown tables")
+    tables = {f"{name}_": restore(name, listed[name], classes, arrays) for name in listed}
     prototypes = check_prototypes(arrays, len(classes), document["n_features"])
     check_tree(tables, prototypes, classes)
     memory = Memory(
@@ -89,7 +89,6 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
         and bool(((sizes >= 0) & (sizes < np.inf)).all()),
         "has cluster sizes that do not make sense",
     )
-    fitted = {name: table for name, table in tables.items() if table is not None}
     model._publish(
         {
             "cluster_centers_": prototypes.centers,
@@ -98,7 +97,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             "cluster_ids_": prototypes.ids,
             "classes_": classes,
             "n_clusters_": len(prototypes),
-            **fitted,
+            **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),
             **names,
