@@ -18,12 +18,17 @@ from dkmeans import fitting, journey, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.engine import decide, edit, query
 from dkmeans.engine.threads import calm_blas, default_threads
+from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
-    ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+    HTMLSummaryMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Cluster labelled data into prototypes that tell the classes apart.
 

@@ -73,7 +73,7 @@ class TreeDisplay(Display):
         >>> from dkmeans import DiscriminativeKMeans
         >>> model = DiscriminativeKMeans(max_clusters=6).fit(*load_iris(return_X_y=True))
         >>> TreeDisplay.from_estimator(model).ids.tolist()
-        [0, 3, 4, 5, 1, 2]
+        [0, 1, 4, 2, 3, 5]
         """
         model = open_model(estimator).model
         if max_prototypes < 1:
