@@ -391,6 +391,11 @@ def test_confusion_names_and_frames_the_worst_pairs():
     assert frames == [(30.5, 4.5), (1.5, 19.5)]
     label = display.ax_.get_xlabel().replace("\u00a0", " ")
     assert label == "predicted class\nmost confused: 5 → 31 (9), 20 → 2 (4)"
+    assert display.most_confused(1) == [(5, 31, 9)]
+    predicted[30 * 20 : 30 * 20 + 4] = 3
+    tied = ConfusionDisplay.from_predictions(y, predicted)
+    assert tied.most_confused(2) == [(5, 31, 9)]
+    assert tied.most_confused(3) == [(5, 31, 9), (20, 2, 4), (30, 3, 4)]
     errors = display.ax_.images[1].get_array()
     assert errors[5, 31] == 9 / 20
     assert errors.count() == 2

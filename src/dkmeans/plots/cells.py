@@ -185,6 +185,8 @@ class CellsDisplay(Display):
             )
         ax.set(xlabel=self.axis_labels[0], ylabel=self.axis_labels[1])
         ax.set(xlim=self.xs[[0, -1]], ylim=self.ys[[0, -1]])
+        if 1 / 3 < np.ptp(self.xs) / np.ptp(self.ys) < 3:  # else it would be a mere strip
+            ax.set_aspect("equal")
         self._write_title(ax)
         if many:
             self._name_regions(ax)

@@ -139,7 +139,7 @@ class ConfusionDisplay(Display):
         Returns
         -------
         pairs : list of (true label, predicted label, weight of rows)
-            Heaviest first.
+            Heaviest first, without those that are confused as little as the first one left out.
         """
         return [
             (self.classes[i], self.classes[j], self.matrix[i, j].item())
@@ -196,9 +196,13 @@ class ConfusionDisplay(Display):
 
     def _worst(self, most: int) -> list[tuple[int, int]]:
         errors = self.matrix * ~np.eye(len(self.classes), dtype=bool)
-        order = np.argsort(-errors, axis=None, kind="stable")[:most]
-        pairs = (np.unravel_index(place, errors.shape) for place in order)
-        return [(int(i), int(j)) for i, j in pairs if errors[i, j] > 0]
+        order = np.argsort(-errors, axis=None, kind="stable")
+        least = errors.flat[order[most]] if most < len(order) else 0
+        # Pairs that tie with one left out are left out, too, unless all do.
+        if least == errors.flat[order[0]]:
+            least = 0
+        pairs = (np.unravel_index(place, errors.shape) for place in order[:most])
+        return [(int(i), int(j)) for i, j in pairs if errors[i, j] > least]
 
     def _written(self) -> list[list[str]]:
         matrix = self.matrix
