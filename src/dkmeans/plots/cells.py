@@ -161,7 +161,9 @@ class CellsDisplay(Display):
         self : CellsDisplay
             With `figure_` and `ax_` set.
         """
-        ax = self._begin(ax, (6.4, 5.2))
+        # About the same scale for both axes, unless that would be a mere strip.
+        tall = 4.6 * float(np.clip(np.ptp(self.ys) / np.ptp(self.xs), 0.6, 1.1))
+        ax = self._begin(ax, (6.4, tall + 0.9))
         self._draw_regions(ax)
         many = len(self.classes) > _MANY
         for c in np.unique(self.point_classes):
@@ -185,8 +187,6 @@ class CellsDisplay(Display):
             )
         ax.set(xlabel=self.axis_labels[0], ylabel=self.axis_labels[1])
         ax.set(xlim=self.xs[[0, -1]], ylim=self.ys[[0, -1]])
-        if 1 / 3 < np.ptp(self.xs) / np.ptp(self.ys) < 3:  # else it would be a mere strip
-            ax.set_aspect("equal")
         self._write_title(ax)
         if many:
             self._name_regions(ax)
