@@ -186,6 +186,39 @@ def test_labels_must_fit_the_rows(moons):
             display.from_estimator(model, X, y[1:])
 
 
+def test_labels_must_be_of_the_kind_that_the_model_knows(moons):
+    X, y, model = moons
+    with pytest.raises(ValueError, match="y holds text, but the model was fitted on numbers"):
+        MarginDisplay.from_estimator(model, X, y.astype(str))
+
+
+def test_displays_draw_in_parts_of_figures_without_a_layout(moons):
+    for display in built(*moons):
+        part = Figure(figsize=(8, 4)).subfigures(1, 2)[0]
+        ax = part.subplots()
+        assert display.plot(ax).figure_ is part
+        part.figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("form", ["csr_array", "coo_array", "list", "pandas", "polars"])
+def test_rows_come_in_many_forms(iris, form):
+    X, y, _ = iris
+    if form.endswith("array"):
+        rows = getattr(pytest.importorskip("scipy.sparse"), form)(X)
+    elif form == "list":
+        rows = X.tolist()
+    else:
+        rows = pytest.importorskip(form).DataFrame({f"f{j}": X[:, j] for j in range(4)})
+    model = DiscriminativeKMeans(max_clusters=6).fit(rows, y)
+    plain = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    margins = MarginDisplay.from_estimator(model, rows, y)
+    np.testing.assert_allclose(margins.rival, MarginDisplay.from_estimator(plain, X, y).rival)
+    cells = CellsDisplay.from_estimator(model, rows, list(y), max_rows=40)
+    expected = CellsDisplay.from_estimator(plain, X, y, max_rows=40)
+    np.testing.assert_allclose(cells.points, expected.points, atol=1e-9)
+    np.testing.assert_array_equal(cells.regions, expected.regions)
+
+
 # Cells
 
 

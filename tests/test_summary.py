@@ -1,5 +1,6 @@
 """What notebooks show of a model."""
 
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,11 @@ def iris():
     return load_iris(return_X_y=True)
 
 
+def lines(html):
+    """Class, clusters and weight of each line of the table."""
+    return [re.findall(r"<td[^>]*>([^<]*)<", line)[:3] for line in html.split("<tr>")[2:]]
+
+
 def test_the_summary_is_below_the_diagram_of_scikit_learn(iris):
     model = DiscriminativeKMeans(max_clusters=6).fit(*iris)
     html = model._repr_html_()
@@ -38,12 +44,7 @@ def test_the_summary_tells_clusters_classes_rounds_and_inertia(iris):
     assert f"inertia {model.inertia_:.4g}" in html
     for label, clusters in zip(*np.unique(model.cluster_classes_, return_counts=True), strict=True):
         weight = model.cluster_sizes_[model.cluster_classes_ == label].sum()
-        line = (
-            f'<td style="text-align: left">{label}</td>'
-            f'<td style="text-align: right">{clusters}</td>'
-            f'<td style="text-align: right">{weight:.6g}</td>'
-        )
-        assert line in html
+        assert [str(label), str(clusters), f"{weight:.6g}"] in lines(html)
     assert html.count("<rect") == 6
 
 
@@ -83,9 +84,8 @@ def test_many_classes_show_the_heaviest():
     model = DiscriminativeKMeans(max_clusters=30).fit(100.0 * y[:, None], y)
     html = to_html(model)
     assert html.count("<tr>") == 1 + 20
-    assert "and 10 lighter classes" in html
-    assert '<td style="text-align: left">9</td>' not in html
-    assert '<td style="text-align: left">10</td>' in html
+    assert "and 10 more classes" in html
+    assert [label for label, *_ in lines(html)] == [str(c) for c in range(10, 30)]
 
 
 def test_long_labels_are_cut():

@@ -105,20 +105,21 @@ def _table(model: Any) -> str:
     sizes = [model.cluster_sizes_[model.cluster_classes_ == label] for label in labels]
     totals = np.array([mine.sum() for mine in sizes])
     shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST])
-    head = "".join(
-        f'<th style="text-align: {side}">{name}</th>'
-        for name, side in (("class", "left"), ("clusters", "right"), ("weight", "right"))
-    )
-    lines = [f'<tr>{head}<th style="text-align: left">sizes of clusters</th></tr>']
+    head = _cell("class", "left", "th") + _cell("clusters", "right", "th")
+    head += _cell("weight of rows", "right", "th") + _cell("sizes of clusters", "left", "th")
+    lines = [f"<tr>{head}</tr>"]
     for c in shown:
-        cells = f'<td style="text-align: left">{_label(labels[c])}</td>'
-        cells += f'<td style="text-align: right">{len(sizes[c])}</td>'
-        cells += f'<td style="text-align: right">{totals[c]:.6g}</td>'
+        cells = _cell(_label(labels[c]), "left")
+        cells += _cell(f"{len(sizes[c])}", "right") + _cell(f"{totals[c]:.6g}", "right")
         bar = _bar(sizes[c], float(totals.max()))
-        lines.append(f'<tr>{cells}<td style="text-align: left">{bar}</td></tr>')
+        lines.append(f"<tr>{cells}{_cell(bar, 'left')}</tr>")
     left_out = len(labels) - len(shown)
-    more = f"<div>and {_count(left_out, 'lighter class')}</div>" if left_out else ""
+    more = f"<div>and {_count(left_out, 'more class')}</div>" if left_out else ""
     return f"<table>{''.join(lines)}</table>{more}"
+
+
+def _cell(text: str, side: str, kind: str = "td") -> str:
+    return f'<{kind} style="text-align: {side}; padding-right: 0.8em">{text}</{kind}>'
 
 
 def _bar(sizes: npt.NDArray[np.floating], heaviest: float) -> str:

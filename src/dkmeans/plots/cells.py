@@ -118,7 +118,7 @@ class CellsDisplay(Display):
         points, labels = np.empty((0, 2)), np.empty(0, dtype=model.classes_.dtype)
         if X is not None:
             if y is not None:
-                y = check_labels(X, y)
+                y = check_labels(X, y, model.classes_)
             n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
             which = spread(n_rows, max_rows)
             if len(which) < n_rows:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import check_labels
 from dkmeans.plots.style import SMALL, color, names, weight
 
@@ -84,7 +84,7 @@ class ConfusionDisplay(Display):
         >>> display.matrix.sum(axis=1).tolist()
         [50, 50, 50]
         """
-        labels = check_labels(X, y)
+        labels = check_labels(X, y, np.asarray(estimator.classes_))
         return cls.from_predictions(
             labels, estimator.predict(X), sample_weight=sample_weight, normalize=normalize
         )
@@ -290,7 +290,7 @@ class ConfusionDisplay(Display):
 
 def _cell_points(ax: Any, n: int, label: float) -> float:
     """Points per cell, about: the layout is not known yet."""
-    place, (wide, tall) = ax.get_position(), ax.figure.get_size_inches()
+    wide, tall = inches(ax)
     # The default place of axes leaves room for labels, which the layout gives back.
-    inches = min(wide * place.width / 0.775 - label - 0.8, tall * place.height / 0.77 - label - 1.2)
-    return float(72 * max(inches, 0.5) / (1 + _BAR) / n)
+    side = min(wide / 0.775 - 0.8, tall / 0.77 - 1.2) - label
+    return 72 * max(side, 0.5) / (1 + _BAR) / n

@@ -13,7 +13,7 @@ from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fitting import prepare
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.plots.borders import borders
-from dkmeans.plots.display import PanelsDisplay
+from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural
 
 _GRID = 300  # points per side at which cells are looked up
@@ -166,8 +166,7 @@ class GrowthDisplay(PanelsDisplay):
             axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
         title = "start" if panel.round == 0 else f"round {panel.round}"
         clusters = plural(len(prototypes), "cluster")
-        width = axes.get_position().width * axes.figure.get_size_inches()[0]
-        between, font = (" ", 9) if width > 2 else ("\n", 7)
+        between, font = (" ", 9) if inches(axes)[0] > 2 else ("\n", 7)
         text = f"{title}:{between}{clusters}, {panel.n_mixed} mixed"
         axes.set_title(text, fontsize=font)
         axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.model.tree import NONE, Tree
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import SMALL, color, marker, names, plural, weight
 
@@ -220,5 +220,4 @@ def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
 
 def _lane_height(ax: Any, n_lanes: int) -> float:
     """Points per lane, about: the layout is not known yet."""
-    inches = ax.get_position().height * ax.figure.get_size_inches()[1]
-    return float(72 * inches / (n_lanes + 1))
+    return 72 * inches(ax)[1] / (n_lanes + 1)
