@@ -62,6 +62,13 @@ def test_growth_shows_the_start_and_every_round():
     ]
 
 
+def test_growth_names_many_classes_once_each():
+    spots = np.array([(i, j) for i in range(3) for j in range(3)], dtype=float)
+    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), spots, range(9)).plot()
+    texts = [t.get_text() for t in display.figure_.legends[0].get_texts()]
+    assert texts == [f"prototype of class {c}" for c in range(9)]
+
+
 def test_growth_leaves_out_rounds_in_the_middle():
     X, y = make_moons(200, noise=0.3, random_state=0)
     display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), X, y, max_panels=6)

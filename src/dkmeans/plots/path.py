@@ -85,5 +85,5 @@ class PathDisplay(Display):
         ax.set_ylim(bottom=0)
         ax.grid(color="0.9")
         ax.set_axisbelow(True)
-        ax.legend(frameon=False)
+        ax.legend(framealpha=0.9, edgecolor="none")
         return self
