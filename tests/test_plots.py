@@ -2,16 +2,43 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.apps.baselines import ClasswiseKMeans
 
 pytest.importorskip("matplotlib")
 
-from dkmeans.plots.growth import GrowthDisplay
-from dkmeans.plots.images import PrototypeImagesDisplay
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from dkmeans import plots
+from dkmeans.plots import (
+    CellsDisplay,
+    ConfusionDisplay,
+    GrowthDisplay,
+    MarginDisplay,
+    PathDisplay,
+    PrototypeImagesDisplay,
+    TreeDisplay,
+)
+from dkmeans.plots.borders import borders
 from dkmeans.plots.style import COLORS, color, marker
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(200, noise=0.15, random_state=0)
+    return X, y, DiscriminativeKMeans(max_clusters=10).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    y = load_iris().target_names[y]
+    return X, y, DiscriminativeKMeans(max_clusters=6).fit(X, y)
 
 
 def test_growth_shows_the_start_and_every_round():
@@ -33,6 +60,13 @@ def test_growth_shows_the_start_and_every_round():
         "prototype of class 0",
         "prototype of class 1",
     ]
+
+
+def test_growth_names_many_classes_once_each():
+    spots = np.array([(i, j) for i in range(3) for j in range(3)], dtype=float)
+    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), spots, range(9)).plot()
+    texts = [t.get_text() for t in display.figure_.legends[0].get_texts()]
+    assert texts == [f"prototype of class {c}" for c in range(9)]
 
 
 def test_growth_leaves_out_rounds_in_the_middle():
@@ -58,9 +92,33 @@ def test_images_are_in_lines_by_class_largest_first():
     drawn = [axes for axes in display.axes_.flat if axes.images]
     assert len(drawn) == 25
     for line, label in zip(display.axes_, range(10), strict=True):
-        sizes = [float(axes.get_xlabel()) for axes in line if axes.images]
+        titles = [axes.get_title().split(": ") for axes in line if axes.images]
+        sizes = [float(size) for _, size in titles]
         assert sizes == sorted(sizes, reverse=True)
-        assert sizes[0] == model.cluster_sizes_[model.cluster_classes_ == label].max()
+        assert line[0].get_ylabel() == f"class {label}"
+        mine = model.cluster_classes_ == label
+        assert {id for id, _ in titles} == {f"#{id}" for id in model.cluster_ids_[mine]}
+        assert sizes[0] == model.cluster_sizes_[mine].max()
+
+
+def test_images_that_are_left_out_are_counted():
+    X, y = load_digits(return_X_y=True)
+    model = DiscriminativeKMeans(max_clusters=40).fit(X, y)
+    display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot(columns=3)
+    assert display.axes_.shape == (10, 3)
+    for line, label in zip(display.axes_, range(10), strict=True):
+        count = int((model.cluster_classes_ == label).sum())
+        more = f"\n3 of {count}" if count > 3 else ""
+        assert line[0].get_ylabel() == f"class {label}{more}"
+
+
+def test_images_may_have_colours():
+    X = np.arange(24.0).reshape(2, 12)
+    model = DiscriminativeKMeans().fit(X, [0, 1])
+    display = PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 2, 3))
+    assert display.axes_[0, 0].images[0].get_array().shape == (2, 2, 3)
+    with pytest.raises(ValueError, match=r"image_shape=\(2, 3, 2\) must be"):
+        PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 3, 2))
 
 
 def test_images_need_a_fitting_shape():
@@ -79,3 +137,382 @@ def test_classwise_kmeans_shares_centres_evenly():
     model = ClasswiseKMeans(23).fit(X, y)
     assert np.bincount(model.cluster_classes_).tolist() == [3, 3, 3, 2, 2, 2, 2, 2, 2, 2]
     assert model.score(X, y) > 0.9
+
+
+# All displays
+
+
+def built(X, y, model):
+    return [
+        CellsDisplay.from_estimator(model, X, y),
+        ConfusionDisplay.from_estimator(model, X, y),
+        GrowthDisplay.from_estimator(model, X, y, max_panels=2),
+        MarginDisplay.from_estimator(model, X, y),
+        PathDisplay.from_estimator(model),
+        PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2)),
+        TreeDisplay.from_estimator(model),
+    ]
+
+
+def test_all_displays_draw_on_demand_and_where_they_are_told(moons):
+    displays = built(*moons)
+    assert sorted(type(display).__name__ for display in displays) == plots.__all__
+    for display in displays:
+        assert display._repr_png_().startswith(b"\x89PNG")
+        own = display.figure_
+        assert display.figure_ is own  # not drawn again
+        figure = Figure(layout="constrained")
+        ax = figure.subplots()
+        assert display.plot(ax) is display
+        assert display.figure_ is figure
+        assert display.ax_ is ax
+        assert display._repr_png_() is None  # the owner of the figure shows it
+        figure.draw_without_rendering()
+
+
+def test_panels_need_a_place_in_a_grid(moons):
+    X, y, model = moons
+    loose = Figure().add_axes((0, 0, 1, 1))
+    with pytest.raises(ValueError, match="not part of a grid"):
+        GrowthDisplay.from_estimator(model, X, y, max_panels=2).plot(loose)
+
+
+def test_displays_need_a_fitted_model():
+    with pytest.raises(TypeError, match="is a StandardScaler; this display needs"):
+        TreeDisplay.from_estimator(StandardScaler())
+    with pytest.raises(ValueError, match="not fitted"):
+        TreeDisplay.from_estimator(DiscriminativeKMeans())
+    with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
+        _ = plots.NoDisplay
+
+
+def test_labels_must_fit_the_rows(moons):
+    X, y, model = moons
+    for display in (CellsDisplay, ConfusionDisplay, MarginDisplay):
+        with pytest.raises(ValueError, match=r"y has shape \(199,\), but X has 200 rows"):
+            display.from_estimator(model, X, y[1:])
+
+
+def test_labels_must_be_of_the_kind_that_the_model_knows(moons):
+    X, y, model = moons
+    with pytest.raises(ValueError, match="y holds text, but the model was fitted on numbers"):
+        MarginDisplay.from_estimator(model, X, y.astype(str))
+
+
+def test_displays_draw_in_parts_of_figures_without_a_layout(moons):
+    for display in built(*moons):
+        part = Figure(figsize=(8, 4)).subfigures(1, 2)[0]
+        ax = part.subplots()
+        assert display.plot(ax).figure_ is part
+        part.figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("form", ["csr_array", "coo_array", "list", "pandas", "polars"])
+def test_rows_come_in_many_forms(iris, form):
+    X, y, _ = iris
+    if form.endswith("array"):
+        rows = getattr(pytest.importorskip("scipy.sparse"), form)(X)
+    elif form == "list":
+        rows = X.tolist()
+    else:
+        rows = pytest.importorskip(form).DataFrame({f"f{j}": X[:, j] for j in range(4)})
+    model = DiscriminativeKMeans(max_clusters=6).fit(rows, y)
+    plain = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    margins = MarginDisplay.from_estimator(model, rows, y)
+    np.testing.assert_allclose(margins.rival, MarginDisplay.from_estimator(plain, X, y).rival)
+    cells = CellsDisplay.from_estimator(model, rows, list(y), max_rows=40)
+    expected = CellsDisplay.from_estimator(plain, X, y, max_rows=40)
+    np.testing.assert_allclose(cells.points, expected.points, atol=1e-9)
+    np.testing.assert_array_equal(cells.regions, expected.regions)
+
+
+# Cells
+
+
+def test_borders_are_where_two_prototypes_above_a_plane_are_nearest():
+    rng = np.random.default_rng(0)
+    sites, heights = rng.normal(size=(30, 2)), rng.random(30)
+    box = np.array([[-3.0, -3.0], [3.0, 3.0]])
+    segments, pairs = borders(sites, box, heights)
+    n_inside = 0
+    for (a, b), pair in zip(segments, pairs, strict=True):
+        for point in np.linspace(a, b, 9)[1:-1]:
+            if np.abs(point).max() < 3:
+                squares = ((sites - point) ** 2).sum(axis=1) + heights**2
+                np.testing.assert_allclose(squares[pair], squares.min(), atol=1e-6)
+                n_inside += 1
+    assert n_inside > 30
+    assert borders(sites[:1], box)[0].shape == (0, 2, 2)
+
+
+def test_cells_of_two_features_are_those_of_the_model(moons):
+    X, y, model = moons
+    display = CellsDisplay.from_estimator(model, X, y).plot()
+    assert not display.plane.is_cut
+    grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1).reshape(-1, 2)
+    np.testing.assert_array_equal(display.classes[display.regions.ravel()], model.predict(grid))
+    ax = display.ax_
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "feature 1")
+    assert ax.get_title() == "10 prototypes, larger for more rows"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["class 0", "class 1"]
+    for c, drawn in enumerate(ax.collections[-2:]):
+        mine = model.cluster_classes_ == c
+        np.testing.assert_allclose(drawn.get_offsets(), model.cluster_centers_[mine])
+        assert np.argmax(drawn.get_sizes()) == np.argmax(model.cluster_sizes_[mine])
+        assert to_hex(drawn.get_facecolor()[0]).upper() == color(c)
+        np.testing.assert_allclose(np.column_stack(ax.lines[c].get_data()), X[y == c])
+
+
+def test_cells_of_more_features_are_a_cut_that_says_so(iris):
+    X, y, model = iris
+    display = CellsDisplay.from_estimator(model, X, y).plot()
+    grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1).reshape(-1, 2)
+    lifted = display.plane.lift(grid)
+    np.testing.assert_array_equal(display.classes[display.regions.ravel()], model.predict(lifted))
+    np.testing.assert_allclose(display.plane.project(lifted), grid, atol=1e-9)
+    np.testing.assert_allclose(display.plane.heights(lifted), 0, atol=1e-9)
+    assert display.ax_.get_xlabel() == "first principal direction"
+    assert "plane by PCA of the prototypes, 99% of their variance" in display.ax_.get_title()
+    assert "projected onto it" in display.ax_.get_title()
+
+
+def test_the_plane_is_that_of_pca():
+    from sklearn.decomposition import PCA
+
+    X, y = load_digits(return_X_y=True)
+    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model.cluster_sizes_ = np.ones(10)
+    plane = CellsDisplay.from_estimator(model).plane
+    pca = PCA(2).fit(model.cluster_centers_)
+    np.testing.assert_allclose(np.abs(plane.axes @ pca.components_.T), np.eye(2), atol=1e-6)
+    assert plane.share == pytest.approx(pca.explained_variance_ratio_.sum())
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2])
+def test_few_prototypes_have_a_plane(n_clusters):
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    model = DiscriminativeKMeans().fit(X, np.zeros(20, dtype=int))
+    if n_clusters == 2:
+        model = DiscriminativeKMeans(2).fit(X, X[:, 3] > 0)
+    display = CellsDisplay.from_estimator(model, X).plot()
+    axes = display.plane.axes
+    np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
+    labels = (display.ax_.get_xlabel(), display.ax_.get_ylabel())
+    told = ("direction from one prototype to the other", "a direction at right angles")
+    assert labels == (("feature 0", "feature 1") if n_clusters == 1 else told)
+    one = f"{n_clusters} prototype{'s' * (n_clusters > 1)}"
+    assert display.ax_.get_title().startswith(one)
+
+
+def test_cells_after_the_steps_of_a_pipeline(iris):
+    pd = pytest.importorskip("pandas")
+    X, y, _ = iris
+    table = pd.DataFrame(X[:, :2], columns=["length", "width"])
+    pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6)).fit(table, y)
+    display = CellsDisplay.from_estimator(pipeline, table, y, max_rows=70).plot()
+    assert display.ax_.get_xlabel() == "length"
+    assert "after StandardScaler\n70 of 150 rows shown" in display.ax_.get_title()
+    scaled = pipeline[0].transform(table)
+    assert {tuple(p) for p in display.points} <= {tuple(p) for p in scaled}
+    assert len(display.points) == 70
+    with pytest.raises(ValueError, match="y was given without X"):
+        CellsDisplay.from_estimator(pipeline, y=y)
+
+
+def test_cells_of_many_classes_are_named_and_hatched():
+    spots = np.array([(i, j) for i in range(4) for j in range(4)], dtype=float)
+    model = DiscriminativeKMeans().fit(spots, [f"spot {i:02d}" for i in range(16)])
+    ax = CellsDisplay.from_estimator(model).plot().ax_
+    assert sorted(text.get_text() for text in ax.texts) == list(model.classes_)
+    for text in ax.texts:
+        assert model.predict([text.xy])[0] == text.get_text()
+    assert ax.get_legend() is None
+    hatches = [h for c in ax.collections for h in getattr(c, "hatches", None) or [] if h]
+    assert hatches == ["///"]
+
+
+# Tree
+
+
+def test_tree_draws_a_line_per_prototype_from_its_parent(moons):
+    model = moons[2]
+    display = TreeDisplay.from_estimator(model).plot()
+    tree, order = model.tree_, display.ids.tolist()
+    assert sorted(order) == tree.id.tolist()
+    lives = [line for line in display.ax_.lines if len(set(line.get_ydata())) == 1]
+    for lane, (i, line) in enumerate(zip(order, lives, strict=True)):
+        assert line.get_ydata()[0] == lane
+        assert line.get_xdata()[0] == tree.born[i]
+    splits = [line for line in display.ax_.lines if len(set(line.get_ydata())) == 2]
+    drawn = sorted((order[int(a)], order[int(b)]) for a, b in (s.get_ydata() for s in splits))
+    assert drawn == sorted((tree.parent[i], i) for i in tree.id[tree.parent >= 0])
+    texts = {text.get_text() for text in display.ax_.texts}
+    assert texts == {
+        f"#{i} {label} ({size:.0f})"
+        for i, label, size in zip(
+            model.cluster_ids_, model.cluster_classes_, model.cluster_sizes_, strict=True
+        )
+    }
+    assert display.ax_.get_xlabel() == "round"
+
+
+def test_no_split_crosses_the_life_of_another(moons):
+    X, y, _ = moons
+    display = TreeDisplay.from_estimator(DiscriminativeKMeans(40).fit(X, y))
+    tree, lane = display.tree, {i: n for n, i in enumerate(display.ids.tolist())}
+    for i in tree.id[tree.parent >= 0].tolist():
+        low, high = sorted((lane[i], lane[int(tree.parent[i])]))
+        between = [j for j, n in lane.items() if low < n < high]
+        assert all(tree.born[j] >= tree.born[i] for j in between)
+
+
+def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
+    X, y, _ = moons
+    model = DiscriminativeKMeans(40).fit(X, y)
+    display = TreeDisplay.from_estimator(model, max_prototypes=15).plot()
+    shown = set(display.ids.tolist())
+    assert len(shown) <= 15
+    assert int(model.cluster_ids_[np.argmax(model.cluster_sizes_)]) in shown
+    assert all(set(model.tree_.ancestors(i)) <= shown for i in shown)
+    assert f"{len(shown)} of {len(model.tree_)} shown" in display.ax_.get_title()
+    part = TreeDisplay.from_estimator(model, root=1)
+    assert all(i == 1 or 1 in model.tree_.ancestors(i) for i in part.ids.tolist())
+    assert "#1 and all that came from it" in part.ax_.get_title()
+    with pytest.raises(ValueError, match="root=999 is no id"):
+        TreeDisplay.from_estimator(model, root=999)
+
+
+def test_tree_goes_on_over_calls(moons):
+    X, y, _ = moons
+    model = DiscriminativeKMeans().fit(X[:100], y[:100])
+    first = int(model.tree_.born.max())
+    model.partial_fit(X[100:] + 0.3, y[100:]).drop(model.cluster_ids_[0])
+    display = TreeDisplay.from_estimator(model, max_prototypes=500).plot()
+    ticks = [label.get_text() for label in display.ax_.get_xticklabels()]
+    assert ticks == ["call 1", "call 2", "call 3"]
+    late = np.flatnonzero(model.tree_.call == 2)
+    lane = display.ids.tolist().index(late[0])
+    lines = (line for line in display.ax_.lines if len(set(line.get_ydata())) == 1)
+    begins = next(line.get_xdata()[0] for line in lines if line.get_ydata()[0] == lane)
+    assert begins == first + 1 + model.tree_.born[late[0]]
+    assert any("(ended)" in text.get_text() for text in display.ax_.texts)
+
+
+# Confusion
+
+
+def test_confusion_counts_and_totals(iris):
+    X, y, model = iris
+    display = ConfusionDisplay.from_estimator(model, X, y).plot()
+    predicted = model.predict(X)
+    for i, true in enumerate(model.classes_):
+        for j, taken in enumerate(model.classes_):
+            assert display.matrix[i, j] == np.sum((y == true) & (predicted == taken))
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(model.classes_)
+    written = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in display.ax_.texts}
+    assert written[0, 0] == "50"
+    assert written[0, 1] == ""
+    beside, above = display.ax_.child_axes
+    assert [t.get_text() for t in beside.texts] == ["50", "50", "50"]
+    totals = display.matrix.sum(axis=0)
+    assert [t.get_text() for t in above.texts] == [str(t) for t in totals]
+    n_wrong = int(np.sum(predicted != y))
+    assert display.ax_.get_title() == f"{n_wrong / 150:.1%} of 150 rows misclassified"
+
+
+def test_confusion_names_and_frames_the_worst_pairs():
+    y = np.repeat(np.arange(38), 20)
+    predicted = y.copy()
+    predicted[5 * 20 : 5 * 20 + 9] = 31
+    predicted[20 * 20 : 20 * 20 + 4] = 2
+    display = ConfusionDisplay.from_predictions(y, predicted).plot()
+    assert display.most_confused() == [(5, 31, 9), (20, 2, 4)]
+    frames = [patch.get_xy() for patch in display.ax_.patches]
+    assert frames == [(30.5, 4.5), (1.5, 19.5)]
+    label = display.ax_.get_xlabel().replace("\u00a0", " ")
+    assert label == "predicted class\nmost confused: 5 → 31 (9), 20 → 2 (4)"
+    assert display.most_confused(1) == [(5, 31, 9)]
+    predicted[30 * 20 : 30 * 20 + 4] = 3
+    tied = ConfusionDisplay.from_predictions(y, predicted)
+    assert tied.most_confused(2) == [(5, 31, 9)]
+    assert tied.most_confused(3) == [(5, 31, 9), (20, 2, 4), (30, 3, 4)]
+    errors = display.ax_.images[1].get_array()
+    assert errors[5, 31] == 9 / 20
+    assert errors.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("normalize", "cell"), [("true", "25"), ("pred", "50"), ("all", "12.5"), (None, "1")]
+)
+def test_confusion_in_shares(normalize, cell):
+    y, predicted = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 0, 0, 1]
+    display = ConfusionDisplay.from_predictions(y, predicted, normalize=normalize).plot()
+    written = {t.get_position(): t.get_text() for t in display.ax_.texts}
+    assert written[1, 0] == cell
+    assert ("cells in %" in display.ax_.get_title()) == (normalize is not None)
+
+
+def test_confusion_takes_weights_and_refuses_nonsense():
+    display = ConfusionDisplay.from_predictions(["a", "b"], ["a", "a"], sample_weight=[1, 2.5])
+    assert display.matrix.tolist() == [[1, 0], [2.5, 0]]
+    with pytest.raises(ValueError, match="normalize='rows' must be"):
+        ConfusionDisplay.from_predictions([0], [0], normalize="rows")
+    with pytest.raises(ValueError, match=r"y has shape \(2,\) and y_pred \(1,\)"):
+        ConfusionDisplay.from_predictions([0, 1], [0])
+    with pytest.raises(ValueError, match="there are 2 rows"):
+        ConfusionDisplay.from_predictions([0, 1], [0, 1], sample_weight=[1])
+
+
+def test_confusion_of_a_single_class():
+    display = ConfusionDisplay.from_predictions(["a", "a"], ["a", "a"]).plot()
+    assert display.matrix.tolist() == [[2]]
+    assert display.ax_.get_xlabel() == "predicted class"
+    assert not display.ax_.patches
+
+
+# Margins
+
+
+def test_margins_are_distances_to_own_and_rival_class(iris):
+    X, y, model = iris
+    display = MarginDisplay.from_estimator(model, X, y).plot()
+    distances = model.transform(X)
+    for i in (0, 70, 133):
+        mine = model.cluster_classes_ == y[i]
+        assert display.own[i] == distances[i, mine].min()
+        assert display.rival[i] == distances[i, ~mine].min()
+    wrong = model.predict(X) != y
+    np.testing.assert_array_equal(display.wrong, wrong)
+    border, right, crosses = display.ax_.lines
+    assert list(border.get_xdata()) == list(border.get_ydata())
+    np.testing.assert_array_equal(right.get_xdata(), display.own[~wrong])
+    np.testing.assert_array_equal(crosses.get_ydata(), display.rival[wrong])
+    assert (right.get_marker(), crosses.get_marker()) == ("o", "X")
+    assert right.get_color() != crosses.get_color()
+    assert display.ax_.get_title() == f"{wrong.mean():.1%} of 150 rows misclassified"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels[2:] == [f"right ({(~wrong).sum()})", f"wrong ({wrong.sum()})"]
+
+
+def test_margins_of_rows_that_are_not_drawn_are_counted(moons):
+    X, y, model = moons
+    strange = np.where(np.arange(200) < 3, 7, y)
+    display = MarginDisplay.from_estimator(model, X, strange).plot(max_rows=50)
+    title = display.ax_.get_title()
+    assert display.wrong[:3].all()
+    assert ", 49 shown\n3 rows of classes without a prototype not shown" in title
+    assert f"{display.wrong.mean():.1%} of 200 rows misclassified" in title
+
+
+def test_margins_need_a_rival():
+    model = DiscriminativeKMeans().fit([[0.0], [1.0]], ["a", "a"])
+    with pytest.raises(ValueError, match="All prototypes are of class a"):
+        MarginDisplay.from_estimator(model, [[0.0], [1.0]], ["a", "a"])
+
+
+def test_path_after_an_edit_is_refused(iris):
+    X, y, _ = iris
+    model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    model.drop(model.cluster_ids_[-1])
+    with pytest.raises(ValueError, match="edited by hand"):
+        PathDisplay.from_estimator(model)

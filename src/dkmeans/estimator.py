@@ -20,11 +20,13 @@ from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.engine import decide, edit, query
 from dkmeans.engine.threads import calm_blas, default_threads
+from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
+    HTMLSummaryMixin,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,

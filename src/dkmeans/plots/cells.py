@@ -118,7 +118,7 @@ class CellsDisplay(Display):
         points, labels = np.empty((0, 2)), np.empty(0, dtype=model.classes_.dtype)
         if X is not None:
             if y is not None:
-                y = check_labels(X, y)
+                y = check_labels(X, y, model.classes_)
             n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
             which = spread(n_rows, max_rows)
             if len(which) < n_rows:
@@ -161,7 +161,9 @@ class CellsDisplay(Display):
         self : CellsDisplay
             With `figure_` and `ax_` set.
         """
-        ax = self._begin(ax, (6.4, 5.2))
+        # About the same scale for both axes, unless that would be a mere strip.
+        tall = 4.6 * float(np.clip(np.ptp(self.ys) / np.ptp(self.xs), 0.6, 1.1))
+        ax = self._begin(ax, (6.4, tall + 0.9))
         self._draw_regions(ax)
         many = len(self.classes) > _MANY
         for c in np.unique(self.point_classes):

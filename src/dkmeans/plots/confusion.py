@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import check_labels
 from dkmeans.plots.style import SMALL, color, names, weight
 
@@ -84,7 +84,7 @@ class ConfusionDisplay(Display):
         >>> display.matrix.sum(axis=1).tolist()
         [50, 50, 50]
         """
-        labels = check_labels(X, y)
+        labels = check_labels(X, y, np.asarray(estimator.classes_))
         return cls.from_predictions(
             labels, estimator.predict(X), sample_weight=sample_weight, normalize=normalize
         )
@@ -139,7 +139,7 @@ class ConfusionDisplay(Display):
         Returns
         -------
         pairs : list of (true label, predicted label, weight of rows)
-            Heaviest first.
+            Heaviest first, without those that are confused as little as the first one left out.
         """
         return [
             (self.classes[i], self.classes[j], self.matrix[i, j].item())
@@ -196,9 +196,13 @@ class ConfusionDisplay(Display):
 
     def _worst(self, most: int) -> list[tuple[int, int]]:
         errors = self.matrix * ~np.eye(len(self.classes), dtype=bool)
-        order = np.argsort(-errors, axis=None, kind="stable")[:most]
-        pairs = (np.unravel_index(place, errors.shape) for place in order)
-        return [(int(i), int(j)) for i, j in pairs if errors[i, j] > 0]
+        order = np.argsort(-errors, axis=None, kind="stable")
+        least = errors.flat[order[most]] if most < len(order) else 0
+        # Pairs that tie with one left out are left out, too, unless all do.
+        if least == errors.flat[order[0]]:
+            least = 0
+        pairs = (np.unravel_index(place, errors.shape) for place in order[:most])
+        return [(int(i), int(j)) for i, j in pairs if errors[i, j] > least]
 
     def _written(self) -> list[list[str]]:
         matrix = self.matrix
@@ -286,7 +290,7 @@ class ConfusionDisplay(Display):
 
 def _cell_points(ax: Any, n: int, label: float) -> float:
     """Points per cell, about: the layout is not known yet."""
-    place, (wide, tall) = ax.get_position(), ax.figure.get_size_inches()
+    wide, tall = inches(ax)
     # The default place of axes leaves room for labels, which the layout gives back.
-    inches = min(wide * place.width / 0.775 - label - 0.8, tall * place.height / 0.77 - label - 1.2)
-    return float(72 * max(inches, 0.5) / (1 + _BAR) / n)
+    side = min(wide / 0.775 - 0.8, tall / 0.77 - 1.2) - label
+    return 72 * max(side, 0.5) / (1 + _BAR) / n

@@ -62,6 +62,13 @@ class Display:
         return buffer.getvalue()
 
 
+def inches(ax: Any) -> tuple[float, float]:
+    """Width and height that axes have before the layout is made."""
+    place, figure = ax.get_position(), ax.figure  # which may be a part of a figure
+    wide, tall = figure.bbox.width / figure.dpi, figure.bbox.height / figure.dpi
+    return float(place.width * wide), float(place.height * tall)
+
+
 class PanelsDisplay(Display):
     """A display of many panels."""
 

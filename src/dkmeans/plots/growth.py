@@ -13,12 +13,12 @@ from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fitting import prepare
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.plots.borders import borders
-from dkmeans.plots.display import PanelsDisplay
+from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural
 
 _GRID = 300  # points per side at which cells are looked up
 _PANEL = 3.2  # inches
-_MANY = 12  # more classes than this would fill the picture with their names
+_MANY = 6  # classes; more would fill the picture with their names
 
 
 @dataclass(frozen=True)
@@ -113,27 +113,31 @@ class GrowthDisplay(PanelsDisplay):
         box = np.stack([low - margin, high + margin])
         width, height = box[1] - box[0]
         tall = _PANEL * float(np.clip(height / width, 0.3, 2)) + 0.35
-        size = (_PANEL * columns, tall * lines + 0.5)
+        wide = _PANEL * columns if ax is None else ax.figure.bbox.width / ax.figure.dpi
+        n_entries, n_columns = self._entries(wide)
+        size = (wide, tall * lines + 0.3 + 0.22 * -(-n_entries // n_columns))
         panels = self._begin_panels(ax, lines, columns, size, sharex=True, sharey=True)
         for axes, panel in zip(panels.flat, self.panels, strict=False):
             self._draw(axes, panel, box)
         for axes in panels.flat[len(self.panels) :]:
             axes.set_visible(False)
-        if len(self.classes) <= _MANY:
-            self._legend(panels.flat[0], _PANEL * columns)
+        handles, labels = panels.flat[0].get_legend_handles_labels()
+        self._figure.legend(
+            handles[-n_entries:],
+            labels[-n_entries:],
+            loc="outside lower center",
+            ncols=n_columns,
+            markerscale=1.6 if n_entries == len(labels) else 1.0,
+        )
         return self
 
-    def _legend(self, axes: Any, width: float) -> None:
-        handles, labels = axes.get_legend_handles_labels()
-        longest = max(map(len, labels))
-        most = max(1, int(width / (0.09 * longest + 0.45)))
-        self._figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=min(len(labels), most),
-            markerscale=1.6,
-        )
+    def _entries(self, wide: float) -> tuple[int, int]:
+        """Count entries of the legend, and its columns in so many inches."""
+        n_classes = len(self.classes)
+        # Rows look like their prototypes, so with many classes these are enough.
+        n_entries = 2 * n_classes if n_classes <= _MANY else n_classes
+        longest = len("prototype of class ") + max(map(len, names(self.classes)))
+        return n_entries, min(n_entries, max(1, int(wide / (0.09 * longest + 0.45))))
 
     def _draw(self, axes: Any, panel: Panel, box: npt.NDArray[np.floating]) -> None:
         from matplotlib.collections import LineCollection
@@ -166,8 +170,7 @@ class GrowthDisplay(PanelsDisplay):
             axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")
         title = "start" if panel.round == 0 else f"round {panel.round}"
         clusters = plural(len(prototypes), "cluster")
-        width = axes.get_position().width * axes.figure.get_size_inches()[0]
-        between, font = (" ", 9) if width > 2 else ("\n", 7)
+        between, font = (" ", 9) if inches(axes)[0] > 2 else ("\n", 7)
         text = f"{title}:{between}{clusters}, {panel.n_mixed} mixed"
         axes.set_title(text, fontsize=font)
         axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])

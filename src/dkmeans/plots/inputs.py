@@ -57,13 +57,18 @@ def open_model(estimator: Any) -> Model:
     return Model(model, before)
 
 
-def check_labels(X: Any, y: Any) -> npt.NDArray[Any]:
-    """Check that there is one label per row."""
+def check_labels(X: Any, y: Any, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Check that there is one label per row, text if those of the model are text."""
     labels = np.asarray(y)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if labels.shape != (n_rows,):
         raise ValueError(
             f"y has shape {labels.shape}, but X has {n_rows} rows: pass one label for each."
+        )
+    kinds = ["text" if values.dtype.kind in "OUST" else "numbers" for values in (labels, classes)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"y holds {kinds[0]}, but the model was fitted on {kinds[1]}: pass labels of one kind."
         )
     return labels
 
@@ -84,6 +89,8 @@ def some_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
     """Take rows of an array, a sparse matrix or a table."""
     if hasattr(X, "iloc"):
         return X.iloc[which]
+    if sp.issparse(X):
+        return X.tocsr()[which]
     if hasattr(X, "num_rows"):  # a table of pyarrow
         return X.take(which)
     if hasattr(X, "shape"):

@@ -69,7 +69,7 @@ class MarginDisplay(Display):
         """
         opened = open_model(estimator)
         model = opened.model
-        labels = check_labels(X, y)
+        labels = check_labels(X, y, model.classes_)
         if (model.cluster_classes_ == model.cluster_classes_[0]).all():
             raise ValueError(
                 f"All prototypes are of class {model.cluster_classes_[0]!s}, so there is no rival "

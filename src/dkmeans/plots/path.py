@@ -8,7 +8,7 @@ import numpy as np
 from dkmeans.model.path import Path
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import color, marker
+from dkmeans.plots.style import color, marker, plural
 
 
 @dataclass
@@ -76,7 +76,7 @@ class PathDisplay(Display):
                 style = {"ms": 4.5, "lw": 1.4, "color": color(number)}
                 ax.plot(path.clusters, 100 * errors, "-" + marker(number), **style, label=name)
         if self.chosen is not None:
-            label = f"{self.chosen} clusters in the model"
+            label = f"{plural(self.chosen, 'cluster')} in the model"
             ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
@@ -85,5 +85,5 @@ class PathDisplay(Display):
         ax.set_ylim(bottom=0)
         ax.grid(color="0.9")
         ax.set_axisbelow(True)
-        ax.legend(frameon=False)
+        ax.legend(framealpha=0.9, edgecolor="none")
         return self

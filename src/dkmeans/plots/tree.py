@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.model.tree import NONE, Tree
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import SMALL, color, marker, names, plural, weight
 
@@ -73,7 +73,7 @@ class TreeDisplay(Display):
         >>> from dkmeans import DiscriminativeKMeans
         >>> model = DiscriminativeKMeans(max_clusters=6).fit(*load_iris(return_X_y=True))
         >>> TreeDisplay.from_estimator(model).ids.tolist()
-        [0, 3, 4, 5, 1, 2]
+        [0, 1, 4, 2, 3, 5]
         """
         model = open_model(estimator).model
         if max_prototypes < 1:
@@ -220,5 +220,4 @@ def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
 
 def _lane_height(ax: Any, n_lanes: int) -> float:
     """Points per lane, about: the layout is not known yet."""
-    inches = ax.get_position().height * ax.figure.get_size_inches()[1]
-    return float(72 * inches / (n_lanes + 1))
+    return 72 * inches(ax)[1] / (n_lanes + 1)

@@ -1,0 +1,60 @@
+"""Draw the pictures of docs/plots.md: `python tools/draw_plots.py` writes them to docs/images."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from PIL import Image
+from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.model_selection import train_test_split
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.plots import CellsDisplay, ConfusionDisplay, MarginDisplay, TreeDisplay
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+
+
+def save(figure: Any, name: str) -> None:
+    """Write a small file: pictures of few colours need no more than a palette."""
+    path = IMAGES / f"{name}.png"
+    figure.savefig(path, dpi=100)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(128)
+    small.save(path, optimize=True)
+
+
+def cells() -> None:
+    """Draw cells of two features, and a cut through four."""
+    figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    X, y = make_moons(500, noise=0.15, random_state=0)
+    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=12).fit(X, y), X, y).plot(left)
+    iris = load_iris()
+    X, y = iris.data, iris.target_names[iris.target]
+    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=6).fit(X, y), X, y).plot(right)
+    save(figure, "plots-cells")
+
+
+def tree() -> None:
+    """Draw the tree of the two moons."""
+    X, y = make_moons(500, noise=0.15, random_state=0)
+    model = DiscriminativeKMeans(max_clusters=12).fit(X, y)
+    save(TreeDisplay.from_estimator(model).figure_, "plots-tree")
+
+
+def errors() -> None:
+    """Draw confusion and margins of held-out digits."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+    model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+    figure = Figure(figsize=(10.6, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    ConfusionDisplay.from_estimator(model, X_test, y_test).plot(left)
+    MarginDisplay.from_estimator(model, X_test, y_test).plot(right)
+    save(figure, "plots-errors")
+
+
+if __name__ == "__main__":
+    cells()
+    tree()
+    errors()
