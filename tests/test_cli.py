@@ -56,12 +56,13 @@ def test_importing_the_package_is_light():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich", "matplotlib"])
+@pytest.mark.parametrize("missing", ["typer", "rich", "matplotlib", "pyarrow"])
 def test_without_an_extra_the_command_says_what_to_install(missing):
     code = (
         f"import sys\nsys.modules[{missing!r}] = None\nfrom dkmeans.apps.entry import main\nmain()"
     )
-    result = subprocess.run([sys.executable, "-c", code, "demo"], capture_output=True, text=True)
+    words = ["fit", "table.csv"] if missing == "pyarrow" else ["demo"]
+    result = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert result.returncode != 0
     assert f"needs {missing}: pip install 'dkmeans[all]'" in result.stderr
     assert "Traceback" not in result.stderr

@@ -180,3 +180,39 @@ def test_files_are_replaced_only_by_force(place):
     assert (place / "p.csv").read_text() == "precious"
     run("predict", "model.dkm", "iris.csv", "--out", "p.csv", "--force")
     assert read(place / "p.csv").num_rows == 150
+
+
+def test_kinds_of_labels(place):
+    x = np.linspace(-1, 1, 40)
+    for name, labels, expected in [
+        ("bool", x > 0, ["False", "True"]),
+        ("float", (x > 0).astype(float), [0, 1]),
+        ("category", pa.array(np.where(x > 0, "b", "a").tolist()).dictionary_encode(), ["a", "b"]),
+        ("brackets", np.where(x > 0, "[red]b[/red]", "[a]").tolist(), ["[a]", "[red]b[/red]"]),
+    ]:
+        write(pa.table({"x": x, "flag": x > 0.5, "label": labels}), "kinds.parquet")
+        text = run(f"fit kinds.parquet --label label --max-clusters 2 --out {name}.dkm")
+        assert dkmeans.load(f"{name}.dkm").classes_.tolist() == expected
+        assert f" {expected[0]} 20 " in text
+
+
+def test_labels_of_a_test_file_are_of_the_same_kind(place):
+    lines = [f"{i},{'1' if i < 20 else 'z'}" for i in range(40)]
+    (place / "train.csv").write_text("\n".join(["x,label", *lines]))
+    (place / "test.csv").write_text("\n".join(["label,x", *(f"1,{i}" for i in range(9))]))
+    text = run("fit train.csv --label label --test test.csv")
+    assert "1 20 1 0.00 0.00 z 20 1 0.00 -" in text
+    message = run("fit test.csv --label label --test train.csv --out b.dkm", code=1)
+    assert "two classes are needed" in message
+    (place / "numbers.csv").write_text("\n".join(["label,x", *(f"{i % 2},{i}" for i in range(9))]))
+    message = run("fit numbers.csv --label label --test train.csv --out b.dkm", code=1)
+    assert "train.csv: the labels are text, such as 1, those of the model are numbers" in message
+
+
+def test_semicolons_and_a_byte_order_mark(place):
+    lines = [f"{i};{i % 7};{'a' if i < 20 else 'b'}" for i in range(40)]
+    (place / "semicolons.csv").write_text("\n".join(["alpha;beta;kind", *lines]), "utf-8-sig")
+    run("fit semicolons.csv --label kind")
+    assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["alpha", "beta"]
+    run("predict model.dkm semicolons.csv --out p.csv")
+    assert read("p.csv").column_names[:3] == ["alpha", "beta", "kind"]

@@ -62,9 +62,9 @@ def _describe(error: OSError) -> str:
 def _tell(title: str, message: str | None) -> None:
     from dkmeans.apps.screen import stderr
 
-    stderr().print(f"[bold red]{title}[/]", end=" " if message else "\n")
+    stderr().print(title, style="bold red", end=" " if message else "\n")
     if message:
-        stderr().print(message, markup=False, soft_wrap=True)
+        stderr().print(message, soft_wrap=True)
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

@@ -73,7 +73,7 @@ def read_labelled(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
     if like is None:
         for name in wanted.drop:
             file.check_column(name, "--drop")
-    as_text = like is not None and like.y.dtype.kind == "U"
+    as_text = like is not None and like.y.dtype.kind in "UO"
     table = file.read({wanted.label: pa.string()} if as_text else None)
     if not table.num_rows:
         raise InputError(f"{path.name} has column names, but no rows.")
@@ -82,7 +82,7 @@ def read_labelled(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
         names = _features(file, table, wanted, notes)
     else:
         names = _columns_like(file, like, wanted)
-    return _gather(file, table, names, wanted, notes)
+    return _check_labels(path, _gather(file, table, names, wanted, notes), like)
 
 
 def named(columns: Sequence[Any], names: Sequence[str]) -> Any:
@@ -90,6 +90,18 @@ def named(columns: Sequence[Any], names: Sequence[str]) -> Any:
     narrow = all(pa.types.is_float32(column.type) for column in columns)
     kind = pa.float32() if narrow else pa.float64()
     return pa.table([pc.cast(column, kind) for column in columns], names=list(names))
+
+
+def _check_labels(path: Path, rows: Labelled, like: Labelled | None) -> Labelled:
+    """Make sure that labels are text where those of the model are, and numbers where they are."""
+    if like is not None and (rows.y.dtype.kind == "U") != (like.y.dtype.kind in "UO"):
+        kinds = {True: "text", False: "numbers"}
+        found = rows.y.dtype.kind == "U"
+        raise InputError(
+            f"{path.name}: the labels are {kinds[found]}, such as {rows.y[0]!s}, those of the "
+            f"model are {kinds[not found]}."
+        )
+    return rows
 
 
 def _features(file: TableFile, table: Any, wanted: Wanted, notes: list[str]) -> list[str]:
@@ -257,7 +269,8 @@ def _from_arrays(path: Path, wanted: Wanted, like: Any) -> Labelled:
             )
         if isinstance(like.X, pa.Table):
             X = named([pa.array(column) for column in X.T], like.X.column_names)
-    return Labelled(X, y, rest[0].astype(np.float64) if rest else None, notes)
+    weight = rest[0].astype(np.float64) if rest else None
+    return _check_labels(path, Labelled(X, y, weight, notes), like)
 
 
 def _example(table: Any, name: str) -> str:

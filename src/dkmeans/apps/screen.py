@@ -8,13 +8,13 @@ from rich.table import Table
 
 
 def stdout() -> Console:
-    """Open the console for results."""
-    return Console(highlight=False)
+    """Open the console for results; brackets in names are no markup."""
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def stderr() -> Console:
     """Open the console for progress, notes and errors."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def grid(*columns: str, left: int = 1) -> Table:
@@ -33,7 +33,7 @@ def grid(*columns: str, left: int = 1) -> Table:
 
 def say(console: Console, text: Any = "") -> None:
     """Print a sentence as it is, wherever it breaks."""
-    console.print(text, markup=False, soft_wrap=not console.is_terminal)
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def plural(count: int, noun: str) -> str:

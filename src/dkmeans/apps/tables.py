@@ -157,7 +157,10 @@ def numbers(column: Any, name: str, first_row: int = 1) -> Any:
     if pa.types.is_float32(kind):
         return column
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        text = pc.utf8_trim_whitespace(column)
+        try:
+            return pc.cast(column, pa.float64())  # most often there is nothing else to it
+        except pa.ArrowInvalid:
+            text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(pc.is_in(text, pa.array(NULLS, kind)), pa.scalar(None, kind), text)
         lower = pc.utf8_lower(text)
         text = pc.if_else(pc.equal(lower, "true"), "1", text)

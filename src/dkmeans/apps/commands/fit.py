@@ -107,7 +107,7 @@ def fit_rows(model: Any, rows: Labelled, options: FitOptions, console: Any) -> f
         progress = FitProgress(console, options.refine, quiet=options.quiet)
         with progress, listening(progress.hear):
             model.fit(rows.X, rows.y, **weight)
-    for warning in caught:
+    for warning in caught if not options.quiet else ():
         say(console, f"Note: {_in_options(str(warning.message))}")
     return time.perf_counter() - start
 

@@ -17,7 +17,7 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
     model = load_model(path)
     console = stdout()
     for title, text in _facts(path, model):
-        console.print(f"[bold]{title:<11}[/]", end="")
+        console.print(f"{title:<11}", style="bold", end="")
         say(console, text)
     console.print()
     _classes(console, model.core)
