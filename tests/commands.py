@@ -9,6 +9,7 @@ pa = pytest.importorskip("pyarrow")
 pa_csv = pytest.importorskip("pyarrow.csv")
 pa_feather = pytest.importorskip("pyarrow.feather")
 pa_parquet = pytest.importorskip("pyarrow.parquet")
+Console = pytest.importorskip("rich.console").Console
 CliRunner = pytest.importorskip("typer.testing").CliRunner
 
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]

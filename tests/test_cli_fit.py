@@ -1,8 +1,10 @@
 """`dkmeans fit`: from tables of all kinds to a model, and what it says if it cannot."""
 
+import io
+
 import numpy as np
 import pytest
-from commands import NAMES, fit, invoke, pa, pa_csv, read, run, write
+from commands import NAMES, Console, fit, invoke, pa, pa_csv, read, run, write
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
@@ -216,3 +218,42 @@ def test_semicolons_and_a_byte_order_mark(place):
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["alpha", "beta"]
     run("predict model.dkm semicolons.csv --out p.csv")
     assert read("p.csv").column_names[:3] == ["alpha", "beta", "kind"]
+
+
+@pytest.mark.parametrize("width", [100, 50])
+def test_bar_in_a_terminal(place, iris, width):
+    from dkmeans.apps.commands.fit import FitOptions, fit_rows, make_model
+    from dkmeans.apps.labelled import Wanted, read_labelled
+
+    rows = read_labelled(place / "iris.csv", Wanted("species"))
+    for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
+        options = FitOptions(place, max_clusters=budget, refine=refine)
+        screen = Console(file=io.StringIO(), force_terminal=True, width=width)
+        fit_rows(make_model(options), rows, options, screen)
+        shown = screen.file.getvalue()
+        assert "6 clusters" in shown if budget == "6" else "clusters" in shown
+        assert ("impurity" in shown) == (width == 100)
+        assert ("refining" in shown) == (refine is not None)
+        assert "…" not in shown
+        assert shown.count("\n") < 4, "the bar stays in its line"
+
+
+def test_lines_where_there_is_no_terminal(place, monkeypatch):
+    from dkmeans.apps.commands import fit_progress
+
+    assert "growing" not in fit("--out", "a.dkm")
+    monkeypatch.setattr(fit_progress, "_SILENCE", -1)
+    text = fit("--out", "b.dkm", "--refine", "margin")
+    assert "growing: round 1, 3 clusters, impurity" in text
+    assert "refining: round" in text
+    assert fit("--out", "c.dkm", "--quiet") == ""
+
+
+def test_warnings_speak_of_options(place):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    write(pa.table({"a": X[:, 0], "b": X[:, 1], "noise": labels}), "noise.csv")
+    text = run("fit noise.csv --label noise")
+    assert "Note: " in text
+    assert "so noise is probably fitted too: set --max-clusters." in text
+    assert run("fit noise.csv --label noise --force --quiet") == ""
