@@ -1,6 +1,7 @@
 """`dkmeans predict`: columns, batches, pipes and interruptions."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,6 +107,13 @@ def test_works_in_a_pipe_and_in_a_narrow_terminal(place):
     assert "\x1b" not in result.stdout + result.stderr
     assert "…" not in result.stdout
     assert max(map(len, result.stdout.splitlines()[1:-1])) <= 40
+    assert re.search(r"^all +150 +\d+ +0\.00 +0\.00$", result.stdout, re.M), result.stdout
+    shown = subprocess.run(
+        [*START, "inspect", "model.dkm"], capture_output=True, text=True, env=environment
+    ).stdout
+    for words in (result.stdout, shown):
+        table = "".join(line[:10].strip() for line in words.splitlines())
+        assert "setosa" in table, "names are there, if need be in several lines"
     printed = subprocess.run(
         [*START, "predict", "model.dkm", "iris.csv", "--out", "-"], capture_output=True, text=True
     )

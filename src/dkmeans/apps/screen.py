@@ -6,6 +6,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+_ENOUGH = 1000  # columns for any table
+_LEAST = 6  # columns of the screen that text keeps, however narrow it is
+
 
 def stdout() -> Console:
     """Open the console for results; brackets in names are no markup."""
@@ -27,8 +30,20 @@ def grid(*columns: str, left: int = 1) -> Table:
             justify="left" if is_text else "right",
             overflow="fold",
             no_wrap=not is_text,
+            min_width=_LEAST if is_text else None,
         )
     return table
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table; one that does not fit is printed whole all the same, never cut off."""
+    options = console.options.update(width=_ENOUGH)
+    least, width = console.measure(table, options=options).minimum, console.width
+    console.width = max(least, width)
+    try:
+        console.print(table, crop=False)
+    finally:
+        console.width = width
 
 
 def say(console: Console, text: Any = "") -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dkmeans.apps.errors import InputError, suggestion
-from dkmeans.apps.screen import grid, percent, say, stdout
+from dkmeans.apps.screen import grid, percent, say, show, stdout
 
 BUILT_IN = {
     "digits": "1,797 images of 8 x 8 pixels, 10 classes",
@@ -43,7 +43,7 @@ def _list(scripts: dict[str, Path]) -> None:
     table.add_section()
     for name, path in scripts.items():
         table.add_row(name, _summary(path))
-    console.print(table)
+    show(console, table)
     if not scripts:
         say(console, "Inside a checkout, the scripts of its folder benchmarks/ are listed as well.")
 
@@ -91,7 +91,7 @@ def _compare(name: str) -> None:
             percent(line.test_error),
             f"{line.seconds:.3f}",
         )
-    console.print(table)
+    show(console, table)
     result = [
         {
             "method": line.method,

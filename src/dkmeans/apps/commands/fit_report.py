@@ -10,10 +10,11 @@ from rich.console import Console
 
 from dkmeans.apps.labelled import Labelled
 from dkmeans.apps.models import Model
-from dkmeans.apps.screen import file_size, grid, percent, plural, say
+from dkmeans.apps.screen import file_size, grid, percent, plural, say, show
 
 _CLASSES = 20  # lines of the table at most
 _PAIRS = 5
+_NARROW = 50  # columns; with fewer, titles are shorter
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,11 @@ def report(
         f"{plural(core.n_iter_, 'round')}, {seconds:.1f} s"
         f"{'; every label is fitted' if core.converged_ else ''}.",
     )
-    judged = [("training\nerror %", training), *([("test\nerror %", test)] if test else [])]
-    table = grid("class", "rows", "clusters", *(title for title, _ in judged))
+    judged = [("training", training), *([("test", test)] if test else [])]
+    titles = ["clusters", *(f"{title}\nerror %" for title, _ in judged)]
+    if console.width < _NARROW:
+        titles = ["clus-\nters", *(f"{title[:5]}\nerr %" for title, _ in judged)]
+    table = grid("class", "rows", *titles)
     labels = sorted({*training.rows, *(test.rows if test else ())})
     shown = _worst(labels, judged[-1][1])
     for label in shown:
@@ -87,7 +91,7 @@ def report(
         *(percent(errors.error) for _, errors in judged),
     )
     console.print()
-    console.print(table)
+    show(console, table)
     console.print()
     _report_pairs(console, test or training, "test" if test else "training")
     say(console, f"Model saved: {saved} ({file_size(saved.stat().st_size)})")
@@ -103,7 +107,7 @@ def _report_pairs(console: Console, errors: Errors, which: str) -> None:
         table.add_row(
             str(true), str(predicted), f"{weight:,.10g}", percent(weight / errors.rows[true])
         )
-    console.print(table)
+    show(console, table)
     console.print()
 
 

@@ -8,8 +8,10 @@ from rich.console import Console
 
 from dkmeans.apps.errors import listing
 from dkmeans.apps.models import Model, load_model
-from dkmeans.apps.screen import file_size, grid, percent, plural, say, stdout
+from dkmeans.apps.screen import file_size, grid, percent, plural, say, show, stdout
 from dkmeans.fitting import purities
+
+_WIDE = 56  # columns; with fewer, the table has fewer
 
 
 def run_inspect(path: Path, *, clusters: bool = False) -> None:
@@ -73,30 +75,31 @@ def _ending(core: Any) -> str:
 
 
 def _classes(console: Console, core: Any) -> None:
-    table = grid("class", "clusters", "rows", "smallest", "largest", "purity %")
+    is_wide = console.width >= _WIDE
+    sizes_too = ("smallest", "largest") if is_wide else ()
+    table = grid("class", "clusters", "rows", *sizes_too, "purity\n%")
     purity = purities(core)
     for label in core.classes_:
         mine = core.cluster_classes_ == label
         sizes = core.cluster_sizes_[mine]
         if not len(sizes):
-            table.add_row(str(label), "0", *[""] * 4)
+            table.add_row(str(label), "0")
             continue
         table.add_row(
             str(label),
             f"{mine.sum():,}",
             f"{sizes.sum():,.10g}",
-            f"{sizes.min():,.10g}",
-            f"{sizes.max():,.10g}",
+            *([f"{sizes.min():,.10g}", f"{sizes.max():,.10g}"] if is_wide else []),
             percent(float((purity[mine] * sizes).sum() / sizes.sum())),
         )
-    console.print(table)
+    show(console, table)
 
 
 def _clusters(console: Console, core: Any) -> None:
-    table = grid("class", "cluster id", "rows", "purity %")
+    table = grid("class", "cluster\nid", "rows", "purity\n%")
     rows = zip(
         core.cluster_classes_, core.cluster_ids_, core.cluster_sizes_, purities(core), strict=True
     )
     for label, number, size, purity in rows:
         table.add_row(str(label), str(number), f"{size:,.10g}", percent(float(purity)))
-    console.print(table)
+    show(console, table)
