@@ -17,8 +17,7 @@ from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import hold_out
-from dkmeans.engine.items import hash_all
-from dkmeans.engine.path import Judge, Trail, follow
+from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.changes import describe_changes
@@ -97,8 +96,7 @@ def prepare(
 
 def complete(estimator: Any, fit: Fit) -> dict[str, Any]:
     """Run a fit to its end, and put together all fitted attributes."""
-    judge = Judge(fit.training.y, fit.source.rows.weights)
-    states = follow(fit.run, judge, grow(fit.run))
+    states = follow(fit.run, grow(fit.run))
     records: list[dict[str, Any]] = []
     while True:
         try:
@@ -114,14 +112,15 @@ def complete(estimator: Any, fit: Fit) -> dict[str, Any]:
 
 def _choose(training: validate.Training, source: sources.Source, rules: Rules) -> Choice:
     rows = source.rows
+    hashes, (_, y, weights) = rows.hashes(), rows.labelled()
     attempts, weight = [], 0.0
-    for part in hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights):
-        judge = Judge(training.y, rows.weights, part.mask)
+    for part in hold_out(hashes, y, weights, len(training.classes)):
         # Half as many prototypes as rows would be no summary of them.
         most = max(len(training.classes), part.n_left // 2)
-        run = Run(rows.without(part.mask), replace(rules, max_clusters=most))
-        attempts.append(attempt(run, judge, part, source.weight_unit))
-        weight += float(part.weights.sum())
+        others = rows.without(hashes, part.lowest, part.highest)
+        run = Run(others, replace(rules, max_clusters=most))
+        attempts.append(attempt(run, part, source.weight_unit))
+        weight += part.weight
     return choose(attempts, weight, len(training.classes))
 
 
@@ -131,11 +130,11 @@ def _results(
     training, source, run = fit.training, fit.source, fit.run
     now = state.prototypes
     source.rows.label_all(now)
+    labels, *_ = source.rows.labelled()
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:
-        owner, weights = source.rows.labels, training.sample_weight
-        sizes = np.bincount(owner, weights, len(now)).astype(np.float64)
+        sizes = np.bincount(labels, training.sample_weight, len(now)).astype(np.float64)
     else:
         sizes = journey.sizes(training, source.weight_unit, now, memory)
     before = prototypes(estimator, estimator.classes_) if run.start is not None else None
@@ -148,7 +147,7 @@ def _results(
         "cluster_classes_": training.classes[now.classes],
         "cluster_sizes_": sizes,
         "cluster_ids_": now.ids,
-        "labels_": source.rows.labels,
+        "labels_": labels,
         "classes_": training.classes,
         "n_clusters_": len(now),
         "n_iter_": state.round,

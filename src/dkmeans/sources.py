@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.engine.items import agree_on_labels
+from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
+from dkmeans.engine.team import LocalTeam
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.validate import WIDEST, Training
@@ -48,18 +51,25 @@ def from_arrays(
     """
     threads = n_threads or default_threads()
     weights, unit = _in_units(training, unit)
-    y, conflicts = agree_on_labels(training.X, training.y, weights, threads)
-    rows = Rows(
-        training.X,
-        y,
+    X = training.X
+    part = Part(
+        X,
+        training.y,
         weights,
         n_classes=len(training.classes),
         n_threads=threads,
         memory_mb=memory_mb,
+    )
+    team = LocalTeam([part])
+    rows = Rows(
+        team,
+        X.dtype,
+        X.nnz if sp.issparse(X) else X.size,
+        len(training.classes),
         remembered=remembered,
         n_centers=n_centers,
     )
-    return Source(rows, conflicts, unit)
+    return Source(rows, agree_on_labels(team), unit)
 
 
 def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:

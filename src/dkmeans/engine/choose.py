@@ -16,7 +16,7 @@ import numpy as np
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import HeldOut
 from dkmeans.engine.margins import Pass
-from dkmeans.engine.path import Judge, Trail, waypoint
+from dkmeans.engine.path import Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
 from dkmeans.kernels.block import Floats
@@ -61,14 +61,13 @@ def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
     return Choice(max(n_classes, _fewest(losses)), first)
 
 
-def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> Attempt:
+def attempt(run: Run, held_out: HeldOut, weight_unit: float) -> Attempt:
     """Grow on the rows that are not held out, and try each number of clusters on those that are.
 
     Parameters
     ----------
     run : Run
         Of rows in which those held out have weight 0.
-    judge : Judge
     held_out : HeldOut
     weight_unit : float
         A weight of 1 here, in the user's terms.
@@ -80,9 +79,10 @@ def attempt(run: Run, judge: Judge, held_out: HeldOut, weight_unit: float) -> At
 
     def try_out(state: State, round: int) -> None:
         run.rows.label_all(state.prototypes)
-        labels, classes = run.rows.labels, state.prototypes.classes
-        losses[len(classes)] = held_out.losses(judge.wrong(labels, classes))
-        found = waypoint(run, state, judge.errors(labels, classes))
+        classes = state.prototypes.classes
+        wrong = zip(*run.rows.each("wrongly_held", classes), strict=True)
+        losses[len(classes)] = held_out.losses(*(np.concatenate(part) for part in wrong))
+        found = waypoint(run, state, run.rows.errors(classes))
         trail.add(replace(found, round=round))
 
     for state in grow(run):
