@@ -173,7 +173,7 @@ class DiscriminativeKMeans(
         self.warm_start = warm_start
         self.n_threads = n_threads
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow prototypes for labelled rows.
 
         Parameters
@@ -194,7 +194,9 @@ class DiscriminativeKMeans(
         again = self.warm_start and hasattr(self, "cluster_centers_")
         return self._fit(X, y, sample_weight, "again" if again else "afresh")
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Go on with new rows only; the first call is like `fit`.
 
         Earlier rows take part as the weight and sum that each prototype remembers of each class.

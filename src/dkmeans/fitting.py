@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import journey, sources, validate
+from dkmeans import journey, sources, streaming, validate
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
@@ -44,22 +44,28 @@ def prepare(
     """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
-    training = validate.check_training(
-        estimator, X, y, sample_weight, reach=1 + 2 * push, afresh=how == "afresh", classes=classes
-    )
+    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    about = {"reach": 1 + 2 * push, "afresh": how == "afresh", "classes": classes}
+    stream = None
+    if blocks is None:
+        training = validate.check_training(estimator, X, y, sample_weight, **about)
+    else:
+        stream = streaming.look_through(estimator, blocks, **about)
+        training = stream.training
     start, tree, unit, remembered = None, None, None, None
     if how != "afresh":
         memory = estimator._memory.recoded(np.searchsorted(training.classes, estimator.classes_))
         if how == "on":
             if estimator.half_life is not None:
-                memory = memory.forgetting(0.5 ** (training.X.shape[0] / estimator.half_life))
+                memory = memory.forgetting(0.5 ** (len(training.y) / estimator.half_life))
             remembered = memory
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
         unit = estimator._weight_unit
     budget = estimator.max_clusters
-    source = sources.from_arrays(
+    source = sources.make_source(
         training,
+        stream,
         estimator.n_threads,
         estimator.memory_mb,
         unit,

@@ -1,18 +1,20 @@
 """From checked arrays to the rows that the engine works on."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 
+from dkmeans.checks import WIDEST
 from dkmeans.engine.items import agree_on_labels
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.team import LocalTeam
+from dkmeans.engine.team import LocalTeam, SweepTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.validate import WIDEST, Training
+from dkmeans.streaming import Stream
+from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
 _DIVISORS = 64  # how far the search for a common step goes
@@ -28,19 +30,22 @@ class Source:
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
 
 
-def from_arrays(
+def make_source(
     training: Training,
+    stream: Stream | None,
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
     remembered: Memory | None = None,
     n_centers: int = 1,
 ) -> Source:
-    """Make arrays in memory ready for a fit.
+    """Make rows ready for a fit.
 
     Parameters
     ----------
     training : Training
+    stream : Stream or None
+        How to read the rows, if they are not in memory.
     n_threads, memory_mb : as in the estimator
     unit : float, optional
         Weight unit of the fit that this one goes on from.
@@ -49,22 +54,28 @@ def from_arrays(
     n_centers : int
         How many centres the rows are going to be compared with, about.
     """
-    threads = n_threads or default_threads()
     weights, unit = _in_units(training, unit)
-    X = training.X
-    part = Part(
-        X,
-        training.y,
-        weights,
+    make = partial(
+        Part,
         n_classes=len(training.classes),
-        n_threads=threads,
+        n_threads=n_threads or default_threads(),
         memory_mb=memory_mb,
     )
-    team = LocalTeam([part])
+    team: Team
+    if stream is None:
+        team = LocalTeam([make(training.X, training.y, weights)])
+    else:
+        ends = np.cumsum(stream.sizes).tolist()
+        cuts = [slice(end - size, end) for end, size in zip(ends, stream.sizes, strict=True)]
+        parts = [
+            make(None, training.y[cut], None if weights is None else weights[cut], start=cut.start)
+            for cut in cuts
+        ]
+        team = SweepTeam(parts, stream.read)
     rows = Rows(
         team,
-        X.dtype,
-        X.nnz if sp.issparse(X) else X.size,
+        training.dtype,
+        training.n_values,
         len(training.classes),
         remembered=remembered,
         n_centers=n_centers,

@@ -51,7 +51,7 @@ class CellPart(SummablePart):
 
     def __init__(self, X: Matrix, *args: Any, **kwargs: Any) -> None:
         super().__init__(X, *args, **kwargs)
-        self.labels: Indices = np.zeros(X.shape[0], dtype=np.intp)
+        self.labels: Indices = np.zeros(len(self.y), dtype=np.intp)
         self.previous: Indices = self.labels  # labels before the last pass, as indices of today
         self._centers: npt.NDArray[np.floating] | None = None  # what labels speak of
         self._by_class: Indices | None = None  # row numbers, once they are needed

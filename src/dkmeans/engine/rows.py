@@ -349,7 +349,7 @@ class Rows:
         )
 
     def next_margins(self) -> int:
-        """Number margins: several fields may look at the same rows."""
+        """Give margins a number: several fields may look at the same rows."""
         self._n_margins += 1
         return self._n_margins
 

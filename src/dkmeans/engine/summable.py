@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from threading import Lock
+from types import ModuleType
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,8 +25,8 @@ class SummablePart:
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
-        Never written to.
+    X : array or CSR matrix of shape (n, d), or None
+        Never written to. None if it will be there during passes only.
     y : array of shape (n,)
         Classes by number.
     weights : array of shape (n,) or None
@@ -37,6 +38,8 @@ class SummablePart:
     start : int
         Number of the first row among all rows.
     """
+
+    X: Matrix
 
     def __init__(
         self,
@@ -52,18 +55,22 @@ class SummablePart:
         self.X, self.y, self.weights = X, y, weights
         self.n_classes, self.start = n_classes, start
         self.active = None if weights is None or weights.all() else weights > 0
-        self.squares: Floats = np.zeros(X.shape[0])
+        self.squares: Floats = np.zeros(len(y))
         self.n_threads, self._memory_mb = n_threads, memory_mb
         self._tile_bytes = _TILE_BYTES
         if memory_mb is not None:
             self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
         self._lock = Lock()
-        self.loops, self.n_terms = loops_if(compiled=False), most_terms(X)
+        self.loops: ModuleType | None = None
+        self.n_terms: int | None = None
         self._n_slices = 3  # until the grids are set
+        self.n_features, self._itemsize = 1, 8  # until the rows have been seen
 
     def facts(self, compiled: bool) -> Facts:
         """Tell what must be known of all rows before they can be summed."""
         self.loops = loops_if(compiled=compiled)
+        self.n_terms = most_terms(self.X)
+        self.n_features, self._itemsize = self.X.shape[1], self.X.dtype.itemsize
         positive = np.ones(1) if self.weights is None else self.weights[self.weights > 0]
         return Facts(
             self.X.shape[0],
@@ -175,9 +182,8 @@ class SummablePart:
         `n_centers` is for how many it has work arrays; `weighted` tells whether it multiplies rows
         by weights without loss, which takes more of them.
         """
-        itemsize = self.X.dtype.itemsize
-        n, d = self.X.shape
-        if self.loops and not sp.issparse(self.X):  # no work arrays to speak of
+        itemsize, n, d = self._itemsize, len(self.y), self.n_features
+        if self.loops and self.n_terms is None:  # arrays: no work arrays to speak of
             per_row, most = 256, min(_MANY, -(-n // (2 * self.n_threads)))
         elif self.loops:
             per_row, most = 4 * d * itemsize, min(_MANY, -(-n // (4 * self.n_threads)))
