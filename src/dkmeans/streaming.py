@@ -188,8 +188,8 @@ class _Look:
                 f"{estimator.n_features_in_}."
             )
         before = getattr(estimator, "feature_names_in_", None)
-        now = before if self._feature_names is None else self._feature_names
-        if before is not None and list(before) != list(now):
+        now = self._feature_names
+        if before is not None and now is not None and before.tolist() != now.tolist():
             raise SourceError(
                 "The columns are not those that the estimator was fitted on, or in another order."
             )
