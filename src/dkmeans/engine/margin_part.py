@@ -32,15 +32,28 @@ Ends = dict[int, npt.NDArray[np.floating]]  # first and last row of each cell, b
 
 @dataclass(frozen=True)
 class PartMargins:
-    """For each row that takes part: the prototypes on either side of its border."""
+    """For each row that takes part: the prototypes on either side of its border.
+
+    Several such sets are kept for all rows, so their numbers are short.
+    """
 
     k: int  # number of prototypes
-    rows: Indices  # numbers of the rows
-    own: Indices  # nearest prototype of the row's class
-    rival: Indices  # nearest prototype of another class
+    some: Indices | None  # numbers of the rows; None if all take part
+    own: npt.NDArray[np.int32]  # nearest prototype of the row's class
+    rival: npt.NDArray[np.int32]  # nearest prototype of another class
     near: Floats  # squared distance to the own
     far: Floats  # squared distance to the rival
-    winner: Indices  # nearest of all
+    wins: npt.NDArray[np.bool_]  # whether the own is the nearest of all
+
+    @property
+    def rows(self) -> Indices:
+        """Numbers of the rows."""
+        return np.arange(len(self.own)) if self.some is None else self.some
+
+    @property
+    def winner(self) -> npt.NDArray[np.int32]:
+        """Nearest prototype of all."""
+        return np.where(self.wins, self.own, self.rival)
 
     def relative(self) -> Floats:
         """Margins; 0 for rows that lie on both."""
@@ -49,8 +62,8 @@ class PartMargins:
 
     def found(self) -> Found:
         """Where the rows go."""
-        squares = np.where(self.winner == self.own, self.near, self.far)
-        return Found(self.rows, self.winner, squares)
+        squares = np.where(self.wins, self.near, self.far)
+        return Found(self.rows, self.winner.astype(np.intp), squares)
 
     def pulls(self, slope: float, least: float) -> tuple[Floats, Floats, Floats]:
         """How hard each row pulls its own prototype and pushes its rival, and the length of sums.
@@ -114,7 +127,7 @@ class Part(JudgedPart):
         if self.active is not None:
             takes_part &= self.active
         columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
-        own, rival = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
+        own, rival = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
         near, far = np.zeros(n), np.zeros(n)
 
         def task(part: Indices) -> None:
@@ -131,14 +144,16 @@ class Part(JudgedPart):
             near[part], far[part] = squares
 
         self.for_classes(task, 2 * len(centers))
-        taken = np.flatnonzero(takes_part)
-        own, rival, near, far = own[taken], rival[taken], near[taken], far[taken]
+        taken = None
+        if not takes_part.all():
+            taken = np.flatnonzero(takes_part)
+            own, rival, near, far = own[taken], rival[taken], near[taken], far[taken]
         # The nearest of all, as `predict_cluster` sees it.
         d_own, d_rival = (to_distance(d, centers.dtype) for d in (near, far))
         wins = (d_own < d_rival) | ((d_own == d_rival) & (own < rival))
-        winner = np.where(wins, own, rival)
-        self._margins[number] = PartMargins(len(centers), taken, own, rival, near, far, winner)
-        return np.bincount(winner, minlength=len(centers))
+        margins = PartMargins(len(centers), taken, own, rival, near, far, wins)
+        self._margins[number] = margins
+        return np.bincount(margins.winner, minlength=len(centers))
 
     def margins_of(self, number: int) -> PartMargins:
         """Return the margins kept under a number."""
@@ -185,13 +200,13 @@ class Part(JudgedPart):
         """
         margins = self._margins[number]
         shares = np.rint(steps * expit(-slope * margins.relative())) / steps
-        codes = margins.own * self.n_classes + self.y[margins.rows]
+        codes = margins.own.astype(np.intp) * self.n_classes + self.y[margins.rows]
         return self.sum_shares(codes, margins.rows, shares)
 
     def won_weights(self, number: int, units: Floats) -> tuple[Indices, Floats]:
         """Sum up weights by winner and class."""
         margins = self._margins[number]
-        codes = margins.winner * self.n_classes + self.y[margins.rows]
+        codes = margins.winner.astype(np.intp) * self.n_classes + self.y[margins.rows]
         keys, group = np.unique(codes, return_inverse=True)
         terms = self._terms(np.ones(len(codes)), margins.rows, units)
         return keys, np.bincount(group, terms, len(keys)).astype(np.float64)
@@ -311,7 +326,9 @@ class Part(JudgedPart):
     def _sum(self, values: Floats, rows: Indices, units: Floats) -> float:
         return float(self._terms(values, rows, units).sum())
 
-    def _by(self, index: Indices, values: Floats, margins: PartMargins, units: Floats) -> Floats:
+    def _by(
+        self, index: npt.NDArray[np.int32], values: Floats, margins: PartMargins, units: Floats
+    ) -> Floats:
         """Sum a value per row, times the row's weight, over the rows of each prototype."""
         terms = self._terms(values, margins.rows, units)
         return np.bincount(index, terms, margins.k).astype(np.float64)
@@ -336,7 +353,7 @@ class Part(JudgedPart):
     def _add(
         self,
         which: Indices,
-        index: Indices,
+        index: npt.NDArray[np.int32],
         coefficient: Floats,
         shift: Floats | None,
         units: Floats,
