@@ -179,12 +179,14 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows; float32 stays float32.
+            Rows; float32 stays float32. Or data that is read block by block: the path of a table
+            or folder, a `TableBlocks`, or a function that makes batches (X, y).
         y : array-like of shape (n_samples,)
-            Class labels: text or integers.
+            Class labels: text or integers. For a path, the name of the label column; left out
+            where X brings its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0. A weight of 3 is the same as the row three times; a row of weight 0
-            takes no part, but gets a label.
+            takes no part, but gets a label. For a path, the name of the weight column.
 
         Returns
         -------
