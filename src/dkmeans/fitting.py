@@ -24,6 +24,7 @@ from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import TreeLog
+from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 
 How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows; new rows only
 
@@ -44,13 +45,11 @@ def prepare(
     """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
-    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
     about = {"reach": 1 + 2 * push, "afresh": how == "afresh", "classes": classes}
-    stream = None
-    if blocks is None:
+    stream = _stream(estimator, X, y, sample_weight, about)
+    if stream is None:
         training = validate.check_training(estimator, X, y, sample_weight, **about)
     else:
-        stream = streaming.look_through(estimator, blocks, **about)
         training = stream.training
     start, tree, unit, remembered = None, None, None, None
     if how != "afresh":
@@ -98,6 +97,20 @@ def prepare(
         many = max(estimator.n_clusters_, len(training.classes))
         rules = replace(rules, max_clusters=many)
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
+
+
+def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str, Any]) -> Any:
+    """Look through data that is not in the memory of this process; None if it is."""
+    if is_dask(X):
+        partitions = DaskBlocks(X, y, sample_weight)
+        from dkmeans.cluster.source import active_client, look_at_partitions
+
+        client = active_client()
+        if client is not None:
+            return look_at_partitions(estimator, client, partitions, **about)
+        return streaming.look_through(estimator, partitions, **about)
+    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    return None if blocks is None else streaming.look_through(estimator, blocks, **about)
 
 
 def complete(estimator: Any, fit: Fit) -> dict[str, Any]:

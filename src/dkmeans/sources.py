@@ -1,7 +1,7 @@
 """From checked arrays to the rows that the engine works on."""
 
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,10 +10,9 @@ from dkmeans.engine.items import agree_on_labels
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.team import LocalTeam, SweepTeam, Team
+from dkmeans.engine.team import LocalTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.streaming import Stream
 from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
@@ -30,9 +29,16 @@ class Source:
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
 
 
+class Teams(Protocol):
+    """Rows that are not in the memory of this process."""
+
+    def team(self, weights: Floats | None, about: dict[str, Any]) -> Team:
+        """Make parts of them, with weights and what is the same for all parts."""
+
+
 def make_source(
     training: Training,
-    stream: Stream | None,
+    stream: Teams | None,
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
@@ -44,8 +50,8 @@ def make_source(
     Parameters
     ----------
     training : Training
-    stream : Stream or None
-        How to read the rows, if they are not in memory.
+    stream : Teams or None
+        Where the rows are, if they are not in the memory of this process.
     n_threads, memory_mb : as in the estimator
     unit : float, optional
         Weight unit of the fit that this one goes on from.
@@ -55,23 +61,16 @@ def make_source(
         How many centres the rows are going to be compared with, about.
     """
     weights, unit = _in_units(training, unit)
-    make = partial(
-        Part,
-        n_classes=len(training.classes),
-        n_threads=n_threads or default_threads(),
-        memory_mb=memory_mb,
-    )
+    about = {
+        "n_classes": len(training.classes),
+        "n_threads": n_threads or default_threads(),
+        "memory_mb": memory_mb,
+    }
     team: Team
     if stream is None:
-        team = LocalTeam([make(training.X, training.y, weights)])
+        team = LocalTeam([Part(training.X, training.y, weights, **about)])
     else:
-        ends = np.cumsum(stream.sizes).tolist()
-        cuts = [slice(end - size, end) for end, size in zip(ends, stream.sizes, strict=True)]
-        parts = [
-            make(None, training.y[cut], None if weights is None else weights[cut], start=cut.start)
-            for cut in cuts
-        ]
-        team = SweepTeam(parts, stream.read)
+        team = stream.team(weights, about)
     rows = Rows(
         team,
         training.dtype,

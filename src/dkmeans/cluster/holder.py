@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from dkmeans.checks import finite_range
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.merging import merge
+from dkmeans.firstlook import Seen
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.blocks import Batch
 
@@ -24,22 +22,18 @@ class Holder:
 
     def __init__(self, numbers: list[int], batches: list[Batch]) -> None:
         self._batches = dict(zip(numbers, batches, strict=True))
-        self._parts: dict[int, Part] = {}
+        self._sets: dict[int, dict[int, Part]] = {}
 
     def look(self, n_threads: int) -> list[tuple[int, Any]]:
         """Tell what must be known of each partition before parts can be made of it."""
         found = []
         for number, batch in self._batches.items():
-            X = batch.X
-            labels, codes = np.unique(batch.y, return_inverse=True)
             error, largest = "", 0.0
             try:
-                largest = finite_range(X, None, n_threads) if X.shape[0] else 0.0
+                largest = finite_range(batch.X, None, n_threads) if batch.X.shape[0] else 0.0
             except ValueError as problem:
                 error = str(problem)
-            small = labels, codes.astype(np.int32).ravel(), batch.weight
-            shape = X.shape, X.dtype, sp.issparse(X), X.nnz if sp.issparse(X) else X.size
-            found.append((number, (*small, *shape, largest, error)))
+            found.append((number, (Seen.of(batch, batch.X, largest), batch.X.dtype, error)))
         return found
 
     def build(self, parts: dict[int, tuple[int, Any, Any]], about: dict[str, Any]) -> None:
@@ -53,23 +47,28 @@ class Holder:
             Further parameters of all parts; `dtype` of the rows, and whether they are made `unit`.
         """
         more = {name: value for name, value in about.items() if name not in ("dtype", "unit")}
+        made = {}
         for number, (start, y, weights) in parts.items():
             X = self._batches[number].X.astype(about["dtype"], copy=False)
             X = unit_rows(X) if about["unit"] else X
-            self._parts[number] = Part(X, y, weights, start=start, **more)
+            made[number] = Part(X, y, weights, start=start, **more)
+        self._sets = {0: made}
         self._batches.clear()
 
-    def derive(self, method: str, arguments: tuple[Any, ...]) -> "Holder":
-        """Make a holder of the parts that a method of every part returns."""
-        other = Holder([], [])
-        other._parts = {n: getattr(p, method)(*arguments) for n, p in self._parts.items()}
-        return other
+    def derive(self, source: int, target: int, method: str, arguments: tuple[Any, ...]) -> None:
+        """Make another set of parts: those that a method of every part returns."""
+        parts = self._sets[source].items()
+        self._sets[target] = {n: getattr(part, method)(*arguments) for n, part in parts}
 
-    def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
-        """Do a pass over all parts; what goes wrong in it is returned, not raised."""
+    def forget(self, source: int) -> None:
+        """Drop a set of parts."""
+        self._sets.pop(source, None)
+
+    def call(self, source: int, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+        """Do a pass over all parts of a set; what goes wrong in it is returned, not raised."""
         try:
             numbers, results = [], []
-            for number, part in self._parts.items():
+            for number, part in self._sets[source].items():
                 numbers.append(number)
                 results.append(getattr(part, method)(*arguments))
             merged = merge(method, results)
