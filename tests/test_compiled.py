@@ -10,10 +10,10 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from parted import rows_of
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import changed
-from dkmeans.engine.rows import Rows
 from dkmeans.kernels import compiled
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
@@ -156,17 +156,20 @@ def test_looking_at_what_changed_is_as_good_as_looking_at_everything(data, weigh
     X, y, weights, rounds = data
     weights[0] = 1.0
     w = weights if weighted else None
-    rows = Rows(X, y, w, n_classes=3)
-    rows.loops = loops
+    cut = len(X) // 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "ENOUGH", 1)
+        rows = rows_of(X, y, w, 3, [cut])
     rows.assign(as_prototypes(rounds[0][0]), np.full(1, -1))
     for centers, came_from in rounds[1:]:
-        before = came_from[rows.labels]
+        before = came_from[rows.labelled()[0]]
         tally, moved = rows.assign(as_prototypes(centers), came_from)
-        fresh = Rows(X, y, w, n_classes=3)
+        fresh = rows_of(X, y, w, 3)
         expected, _ = fresh.assign(as_prototypes(centers), np.full(1, -1))
-        assert rows.labels.tolist() == fresh.labels.tolist()
-        assert rows.squares.tolist() == fresh.squares.tolist()
-        assert moved == np.sum((rows.labels != before) & (weights > 0 if weighted else True))
+        labels, squares = rows.labelled()[0], np.concatenate(rows.each("distances"))
+        assert labels.tolist() == fresh.labelled()[0].tolist()
+        assert squares.tolist() == np.concatenate(fresh.each("distances")).tolist()
+        assert moved == np.sum((labels != before) & (weights > 0 if weighted else True))
         assert tally.cells.tolist() == expected.cells.tolist()
         assert tally.classes.tolist() == expected.classes.tolist()
         for name in ("weights", "sums", "squares"):

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import path as path_module
 from dkmeans.engine.heldout import hold_out
-from dkmeans.engine.items import hash_all
+from dkmeans.kernels.rowhash import hash_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
@@ -146,15 +146,15 @@ def test_a_fifth_of_the_different_rows_of_each_class_is_held_out(data, repeat):
     X, y, w = data
     X = X + X.dtype.type(0)
     y = np.unique(X, axis=0, return_inverse=True)[1] % 3  # identical rows have one label
-    parts = hold_out(hash_all(X, 1), y, w)
+    parts = hold_out(hash_rows(X), y, w, 3)
     items = {}  # weight, class, and the part in which an item is held out
     for i in np.flatnonzero(w > 0):
         item = items.setdefault(X[i].tobytes(), [0.0, int(y[i]), None])
         item[0] += w[i]
-        mine = [number for number, part in enumerate(parts) if part.mask[i]]
+        mine = [number for number, part in enumerate(parts) if part.items[i] >= 0]
         assert len(mine) <= 1
         item[2] = mine[0] if mine else None
-    assert not any(part.mask[w == 0].any() for part in parts)
+    assert not any((part.items[w == 0] >= 0).any() for part in parts)
     for c in np.unique(y[w > 0]):
         mine = [item for item in items.values() if item[1] == c]
         counts = [sum(item[2] == number for item in mine) for number in range(len(parts))]
@@ -164,18 +164,23 @@ def test_a_fifth_of_the_different_rows_of_each_class_is_held_out(data, repeat):
             assert max(counts) <= -(-len(mine) // 5)
             assert len(parts) < 5 or sum(counts) == len(mine)
     for number, part in enumerate(parts):
-        losses = part.losses(np.ones(len(y), dtype=bool))
+        held = np.flatnonzero(part.items >= 0)
+        losses = part.losses(held, w[held])
+        mine = hash_rows(X)
+        in_range = (mine >= part.lowest[y]) & (mine <= part.highest[y]) & (w > 0)
+        assert np.flatnonzero(in_range).tolist() == held.tolist()
+        assert part.weight == w[held].sum()
         assert sorted(losses.tolist()) == sorted(v[0] for v in items.values() if v[2] == number)
         assert part.n_left == sum(v[2] != number for v in items.values())
-    again = hold_out(hash_all(X, 1), y, w * repeat)
+    again = hold_out(hash_rows(X), y, w * repeat, 3)
     for part, same in zip(parts, again, strict=True):
-        np.testing.assert_array_equal(part.mask, same.mask)
+        np.testing.assert_array_equal(part.items, same.items)
 
 
 def test_one_part_is_enough_of_many_rows():
     X = np.arange(40_000.0)[:, None]
     for n, parts in ((40_000, 1), (10_000, 1), (5_000, 2), (3_000, 4), (1_000, 5)):
-        assert len(hold_out(hash_all(X[:n], 1), np.arange(n) % 2, None)) == parts
+        assert len(hold_out(hash_rows(X[:n]), np.arange(n) % 2, None, 2)) == parts
 
 
 AUTO = [{"growth": "paper"}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]
@@ -215,7 +220,7 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     X, y = (part[:300] for part in digits)
     y = np.where(np.random.default_rng(0).random(300) < 0.15, y[::-1], y)  # no model is perfect
     model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
-    parts = [part.mask for part in hold_out(hash_all(X, 1), y, None)]
+    parts = [part.items >= 0 for part in hold_out(hash_rows(X), y, None, 10)]
     path = model.path_
     wrong = {}  # on all parts
     for held in parts:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.engine import rows as rows_module
+from dkmeans.engine import part as part_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
@@ -285,8 +285,8 @@ def test_ctrl_c_leaves_the_estimator_as_it_was(monkeypatch):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    original = rows_module.assign
-    monkeypatch.setattr(rows_module, "assign", interrupted)
+    original = part_module.assign
+    monkeypatch.setattr(part_module, "assign", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], y)
     assert model.n_features_in_ == X.shape[1]

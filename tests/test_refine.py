@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from naive import distance, margins, relative, squared, unit_vector
+from parted import rows_of
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -16,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import refine as refine_module
 from dkmeans.engine.margins import Field
-from dkmeans.engine.rows import Rows
 from dkmeans.model.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -49,15 +49,17 @@ def test_margins_are_those_of_the_oracle(data):
     centers, classes = prototypes.centers.tolist(), prototypes.classes.tolist()
     expected = margins(X, y, np.flatnonzero(w > 0), centers, classes, X.dtype.type)
     for rows in (X, sp.csr_array(X)):
-        field = Field(Rows(rows, y.astype(np.intp), w, n_classes=int(y.max()) + 1, n_threads=2))
-        found = field.margins(prototypes)
+        whole = rows_of(rows, y, w, int(y.max()) + 1, n_threads=2)
+        field = Field(whole)
+        margins_there = field.margins(prototypes)
+        (found,) = whole.each("margins_of", margins_there.number)
         assert found.rows.tolist() == list(expected)
         for i, r in enumerate(found.rows):
             own, rival, near, far, winner = expected[r]
             assert (found.own[i], found.rival[i], found.winner[i]) == (own, rival, winner)
             np.testing.assert_allclose([found.near[i], found.far[i]], [near, far], rtol=1e-12)
         np.testing.assert_allclose(
-            field.cost(found, SLOPE),
+            field.cost(margins_there, SLOPE),
             cost_of(prototypes.centers, prototypes.classes, X, y, w),
             rtol=1e-9,
             atol=1e-12,
@@ -75,8 +77,7 @@ def test_the_gradient_is_that_of_the_cost(sparse, weights):
     )
     prototypes = some_prototypes(X, y)
     prototypes = Prototypes(prototypes.centers + 0.3, prototypes.classes, prototypes.ids)
-    rows = Rows(sp.csr_array(X) if sparse else X, y, w, n_classes=3)
-    field = Field(rows)
+    field = Field(rows_of(sp.csr_array(X) if sparse else X, y, w, 3, [20, 20, 45]))
     slope = 7.0
     gradient = field.gradient(prototypes.centers, field.margins(prototypes), slope)
     expected = np.zeros_like(gradient)
@@ -173,8 +174,8 @@ def test_idle_prototypes_share_the_rows_of_others(sparse):
     classes = np.array([0, 0, 0, 1, 1])
     centers = np.array([[-9.0], [-5.0], [900.0], [15.0], [800.0]]) + np.zeros((5, 3))
     prototypes = Prototypes(centers, classes, np.arange(5))
-    field = Field(Rows(sp.csr_array(X) if sparse else X, y, None, n_classes=2))
-    assert field.margins(prototypes).wins().tolist() == [False, True, False, True, False]
+    field = Field(rows_of(sp.csr_array(X) if sparse else X, y, None, 2, [30]))
+    assert field.margins(prototypes).wins.tolist() == [False, True, False, True, False]
     busy = prototypes.take(np.array([1, 3]))
     which, places = field.twins(field.margins(prototypes), prototypes, np.array([0, 4]))
     assert which.tolist() == [0, 4]
@@ -182,14 +183,14 @@ def test_idle_prototypes_share_the_rows_of_others(sparse):
     moved = centers.copy()
     moved[which] = places
     found = field.margins(replace(prototypes, centers=moved))
-    assert found.wins()[[0, 1, 3, 4]].all()
+    assert found.wins[[0, 1, 3, 4]].all()
     before, after = (cost_of(c, classes, X, y) for c in (centers, moved))
     assert abs(after - before) < 1e-3 * before + 1e-9
 
 
 def test_nothing_to_share_is_no_error():
     X, y = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
-    field = Field(Rows(X, y, None, n_classes=2))
+    field = Field(rows_of(X, y, None, 2))
     prototypes = Prototypes(
         np.array([[0.5]] * 4 + [[9.0]]), np.repeat([0, 1], [4, 1]), np.arange(5)
     )
@@ -256,10 +257,11 @@ def test_distances_that_count_decide_who_wins():
     # In float32 both distances round to the same number, so the lower index wins.
     X = np.array([[0.0], [1.0], [2.0 + 2e-8]], dtype=np.float32)
     prototypes = Prototypes(X[[0, 2]], np.array([0, 1]), np.array([0, 1]))
-    rows = Rows(X, np.array([0, 1, 1]), None, n_classes=2)
+    rows = rows_of(X, np.array([0, 1, 1]), None, 2)
+    margins_there = Field(rows).margins(prototypes)
     assert distance(X[1], X[0], np.float32) == distance(X[1], X[2], np.float32)
     assert squared(X[1], X[0]) == squared(X[1], X[2])
-    assert Field(rows).margins(prototypes).winner.tolist() == [0, 0, 1]
+    assert rows.each("margins_of", margins_there.number)[0].winner.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("growth", ["paper", "best"])

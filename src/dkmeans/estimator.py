@@ -186,18 +186,20 @@ class DiscriminativeKMeans(
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow prototypes for labelled rows.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows; float32 stays float32.
+            Rows; float32 stays float32. Or data that is read block by block: the path of a table
+            or folder, a `TableBlocks`, or a function that makes batches (X, y).
         y : array-like of shape (n_samples,)
-            Class labels: text or integers.
+            Class labels: text or integers. For a path, the name of the label column; left out
+            where X brings its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0. A weight of 3 is the same as the row three times; a row of weight 0
-            takes no part, but gets a label.
+            takes no part, but gets a label. For a path, the name of the weight column.
 
         Returns
         -------
@@ -207,7 +209,9 @@ class DiscriminativeKMeans(
         again = self.warm_start and hasattr(self, "cluster_centers_")
         return self._fit(X, y, sample_weight, "again" if again else "afresh")
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Go on with new rows only; the first call is like `fit`.
 
         Earlier rows take part as the weight and sum that each prototype remembers of each class.

@@ -11,21 +11,21 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import journey, progress, sources, validate
+from dkmeans import journey, progress, sources, streaming, validate
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import hold_out
-from dkmeans.engine.items import hash_all
 from dkmeans.engine.margins import Pass
-from dkmeans.engine.path import Judge, Trail, follow
+from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import TreeLog
+from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 
 How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows; new rows only
 
@@ -52,22 +52,26 @@ def prepare(
     """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
-    training = validate.check_training(
-        estimator, X, y, sample_weight, reach=1 + 2 * push, afresh=how == "afresh", classes=classes
-    )
+    about = {"reach": 1 + 2 * push, "afresh": how == "afresh", "classes": classes}
+    stream = _stream(estimator, X, y, sample_weight, about)
+    if stream is None:
+        training = validate.check_training(estimator, X, y, sample_weight, **about)
+    else:
+        training = stream.training
     start, tree, unit, remembered = None, None, None, None
     if how != "afresh":
         memory = estimator._memory.recoded(np.searchsorted(training.classes, estimator.classes_))
         if how == "on":
             if estimator.half_life is not None:
-                memory = memory.forgetting(0.5 ** (training.X.shape[0] / estimator.half_life))
+                memory = memory.forgetting(0.5 ** (len(training.y) / estimator.half_life))
             remembered = memory
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
         unit = estimator._weight_unit
     budget = estimator.max_clusters
-    source = sources.from_arrays(
+    source = sources.make_source(
         training,
+        stream,
         estimator.n_threads,
         estimator.memory_mb,
         unit,
@@ -102,11 +106,24 @@ def prepare(
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
+def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str, Any]) -> Any:
+    """Look through data that is not in the memory of this process; None if it is."""
+    if is_dask(X):
+        partitions = DaskBlocks(X, y, sample_weight)
+        from dkmeans.cluster.source import active_client, look_at_partitions
+
+        client = active_client()
+        if client is not None:
+            return look_at_partitions(estimator, client, partitions, **about)
+        return streaming.look_through(estimator, partitions, **about)
+    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    return None if blocks is None else streaming.look_through(estimator, blocks, **about)
+
+
 def complete(
     estimator: Any, fit: Fit, audience: Sequence[progress.Listener] = ()
 ) -> dict[str, Any]:
     """Run a fit to its end, or to where a listener ends it, and put together what is fitted."""
-    judge = Judge(fit.training.y, fit.source.rows.weights)
     records: list[dict[str, Any]] = []
     budget = fit.run.rules.max_clusters
 
@@ -119,7 +136,7 @@ def complete(
                 if progress.tell(audience, step):
                     return
 
-    states = follow(fit.run, judge, told())
+    states = follow(fit.run, told())
     while True:
         try:
             latest = next(states)
@@ -140,18 +157,19 @@ def _choose(
     audience: Sequence[progress.Listener],
 ) -> Choice:
     rows = source.rows
+    hashes, (_, y, weights) = rows.hashes(), rows.labelled()
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> None:
         progress.tell(audience, progress.Step(record, prototypes, is_trial=True))
 
     attempts, weight = [], 0.0
-    for part in hold_out(hash_all(rows.X, rows.n_threads), rows.y, rows.weights):
-        judge = Judge(training.y, rows.weights, part.mask)
+    for part in hold_out(hashes, y, weights, len(training.classes)):
         # Half as many prototypes as rows would be no summary of them.
         most = max(len(training.classes), part.n_left // 2)
-        run = Run(rows.without(part.mask), replace(rules, max_clusters=most))
-        attempts.append(attempt(run, judge, part, source.weight_unit, tell))
-        weight += float(part.weights.sum())
+        others = rows.without(hashes, part.lowest, part.highest)
+        run = Run(others, replace(rules, max_clusters=most))
+        attempts.append(attempt(run, part, source.weight_unit, tell))
+        weight += part.weight
     return choose(attempts, weight, len(training.classes))
 
 
@@ -161,11 +179,11 @@ def _results(
     training, source, run = fit.training, fit.source, fit.run
     now = state.prototypes
     source.rows.label_all(now)
+    labels, *_ = source.rows.labelled()
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:
-        owner, weights = source.rows.labels, training.sample_weight
-        sizes = np.bincount(owner, weights, len(now)).astype(np.float64)
+        sizes = np.bincount(labels, training.sample_weight, len(now)).astype(np.float64)
     else:
         sizes = journey.sizes(training, source.weight_unit, now, memory)
     before = prototypes(estimator, estimator.classes_) if run.start is not None else None
@@ -178,7 +196,7 @@ def _results(
         "cluster_classes_": training.classes[now.classes],
         "cluster_sizes_": sizes,
         "cluster_ids_": now.ids,
-        "labels_": source.rows.labels,
+        "labels_": labels,
         "classes_": training.classes,
         "n_clusters_": len(now),
         "n_iter_": state.round,

@@ -1,15 +1,19 @@
 """From checked arrays to the rows that the engine works on."""
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
+from dkmeans.checks import WIDEST
 from dkmeans.engine.items import agree_on_labels
+from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
+from dkmeans.engine.team import LocalTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.validate import WIDEST, Training
+from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
 _DIVISORS = 64  # how far the search for a common step goes
@@ -25,19 +29,29 @@ class Source:
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
 
 
-def from_arrays(
+class Teams(Protocol):
+    """Rows that are not in the memory of this process."""
+
+    def team(self, weights: Floats | None, about: dict[str, Any]) -> Team:
+        """Make parts of them, with weights and what is the same for all parts."""
+
+
+def make_source(
     training: Training,
+    stream: Teams | None,
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
     remembered: Memory | None = None,
     n_centers: int = 1,
 ) -> Source:
-    """Make arrays in memory ready for a fit.
+    """Make rows ready for a fit.
 
     Parameters
     ----------
     training : Training
+    stream : Teams or None
+        Where the rows are, if they are not in the memory of this process.
     n_threads, memory_mb : as in the estimator
     unit : float, optional
         Weight unit of the fit that this one goes on from.
@@ -46,20 +60,26 @@ def from_arrays(
     n_centers : int
         How many centres the rows are going to be compared with, about.
     """
-    threads = n_threads or default_threads()
     weights, unit = _in_units(training, unit)
-    y, conflicts = agree_on_labels(training.X, training.y, weights, threads)
+    about = {
+        "n_classes": len(training.classes),
+        "n_threads": n_threads or default_threads(),
+        "memory_mb": memory_mb,
+    }
+    team: Team
+    if stream is None:
+        team = LocalTeam([Part(training.X, training.y, weights, **about)])
+    else:
+        team = stream.team(weights, about)
     rows = Rows(
-        training.X,
-        y,
-        weights,
-        n_classes=len(training.classes),
-        n_threads=threads,
-        memory_mb=memory_mb,
+        team,
+        training.dtype,
+        training.n_values,
+        len(training.classes),
         remembered=remembered,
         n_centers=n_centers,
     )
-    return Source(rows, conflicts, unit)
+    return Source(rows, agree_on_labels(team), unit)
 
 
 def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:

@@ -23,7 +23,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from dkmeans.engine.cells import comparable, see_cells
 from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
@@ -73,7 +72,7 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
             as_seen, children = children, _revived(field, children, seen)
         before = len(state.prototypes)
         is_seen = np.array_equal(as_seen.centers, children.centers)
-        state = run.advance(state, "grow", children, seen.found() if is_seen else None)
+        state = run.advance(state, "grow", children, seen if is_seen else None)
         known = seen if _is_same(state.prototypes, as_seen) else None
         state, margins = _measured(field, state, known)
         yield state
@@ -127,16 +126,15 @@ def _split(
     """Split the clusters that cost most, as many as there is room for; None if none can be."""
     prototypes, rows = state.prototypes, run.rows
     k = len(prototypes)
-    f = expit(_SLOPE * margins.relative())
-    cost = field.by_prototype(margins, margins.own, f * (1 - f) if wary else f)
-    own = rows.assign_own(prototypes)
-    lost = prototypes.classes[margins.winner] != prototypes.classes[margins.own]
+    cost = field.costs(margins, _SLOPE, wary=wary)
+    sums = rows.assign_own(prototypes)
+    lost, won = field.losers(margins, prototypes.classes)
     if run.rules.max_clusters is None:
         # Only clusters that lose rows to another class need more prototypes.
-        cost = np.where(np.bincount(margins.own[lost], minlength=k) > 0, cost, 0.0)
+        cost = np.where(lost > 0, cost, 0.0)
     if wary:
-        wins = np.bincount(margins.own[~lost], minlength=k) > 0
-        own = rows.tally_without(margins.rows[lost & wins[margins.own]])
+        sums = rows.tally_won(margins.number, prototypes.classes, won > 0)
+    own = sums.tally(rows.n_classes)
     want = int(min(run.room(state), max(1, int(k * (_FACTOR - 1)))))
 
     # One group per prototype, as every row is with one of its class.
@@ -173,7 +171,7 @@ def _halves(run: Run, groups: Tally) -> Tally:
 
 def _revived(field: Field, children: Children, margins: Margins) -> Children:
     """Put children that would win no row on the worst row of their class, which they then own."""
-    lost = np.flatnonzero(~margins.wins())
+    lost = np.flatnonzero(~margins.wins)
     which, places = field.worst_rows(margins, children.classes, lost)
     centers = children.centers.copy()
     centers[which] = places
@@ -182,10 +180,10 @@ def _revived(field: Field, children: Children, margins: Margins) -> Children:
 
 def _settled(run: Run, children: Children, times: int) -> Children:
     """Move each child to the mean of the rows of its class that are nearest to it."""
-    tally = None
+    sums = None
     for _ in range(times):
-        tally = run.rows.assign_own(_as_prototypes(children), tally)
-        moved = _moved(run, children, tally)
+        sums = run.rows.assign_own(_as_prototypes(children), sums)
+        moved = _moved(run, children, sums.tally(run.rows.n_classes))
         if np.array_equal(moved.centers, children.centers):
             break
         children = moved
@@ -196,10 +194,8 @@ def _settled_warily(run: Run, field: Field, children: Children, times: int) -> C
     """Do the same, but let rows beyond the border count the less the farther they are from it."""
     for _ in range(times):
         margins = field.margins(_as_prototypes(children))
-        # Coarse steps, so that rounding has no say in which means are equal.
-        shares = np.rint(_SHARES * expit(-_SLOPE * margins.relative())) / _SHARES
-        tally = run.rows.tally_shares(margins.rows, margins.own, shares)
-        moved = _moved(run, children, tally)
+        sums = field.tally_shares(margins, _SLOPE, _SHARES)
+        moved = _moved(run, children, sums.tally(run.rows.n_classes))
         if np.array_equal(moved.centers, children.centers):
             break
         children = moved
@@ -238,7 +234,7 @@ def _moved(run: Run, children: Children, tally: Tally) -> Children:
 
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
     """Means of groups, as centres."""
-    return as_centers(groups.means, run.rows.X.dtype, unit=run.rules.unit)
+    return as_centers(groups.means, run.rows.dtype, unit=run.rules.unit)
 
 
 def _is_same(prototypes: Prototypes, children: Children) -> bool:

@@ -1,14 +1,12 @@
 """A round that looks only at the centres that have changed since the last one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.tally import Tally
 from dkmeans.kernels.assign import assign_changed
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import OwnDistances
@@ -31,23 +29,9 @@ class CellRows(Protocol):
         """Call a task on every tile of rows."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """What the last pass over all rows found."""
-
-    centers: npt.NDArray[np.floating]
-    labels: Indices
-    y: Indices
-    tally: Tally
-
-    def still_true(self, labels: Indices, y: Indices) -> bool:
-        """Tell whether rows have not been given other cells or classes since."""
-        return self.labels is labels and self.y is y
-
-
 def assign_by_change(
     rows: CellRows,
-    known: Known,
+    last_centers: npt.NDArray[np.floating],
     centers: npt.NDArray[np.floating],
     came_from: Indices,
     own: Indices,
@@ -63,8 +47,8 @@ def assign_by_change(
     ----------
     rows : CellRows
         INOUT. Labels and squared distances are written for rows that need not look at all centres.
-    known : Known
-        What the last pass found.
+    last_centers : array of shape (k_before, d)
+        The centres of the last pass.
     centers : array of shape (k, d)
         The centres now.
     came_from : array of shape (k_before,)
@@ -84,7 +68,7 @@ def assign_by_change(
     if (np.diff(now) <= 0).any():
         return None
     in_place = np.zeros(len(centers), dtype=bool)
-    in_place[now] = (centers[now] == known.centers[there]).all(axis=1)
+    in_place[now] = (centers[now] == last_centers[there]).all(axis=1)
     changed = np.flatnonzero(~in_place)
     if len(changed) > len(centers) * _WORTH:
         return None

@@ -16,7 +16,7 @@ import numpy as np
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import HeldOut
 from dkmeans.engine.margins import Pass
-from dkmeans.engine.path import Judge, Trail, waypoint
+from dkmeans.engine.path import Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
 from dkmeans.kernels.block import Floats
@@ -64,7 +64,6 @@ def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
 
 def attempt(
     run: Run,
-    judge: Judge,
     held_out: HeldOut,
     weight_unit: float,
     tell: Callable[[dict[str, Any], Prototypes], None] = lambda record, prototypes: None,
@@ -75,7 +74,6 @@ def attempt(
     ----------
     run : Run
         Of rows in which those held out have weight 0.
-    judge : Judge
     held_out : HeldOut
     weight_unit : float
         A weight of 1 here, in the user's terms.
@@ -89,9 +87,10 @@ def attempt(
 
     def try_out(state: State, round: int) -> None:
         run.rows.label_all(state.prototypes)
-        labels, classes = run.rows.labels, state.prototypes.classes
-        losses[len(classes)] = held_out.losses(judge.wrong(labels, classes))
-        found = waypoint(run, state, judge.errors(labels, classes))
+        classes = state.prototypes.classes
+        wrong = zip(*run.rows.each("wrongly_held", classes), strict=True)
+        losses[len(classes)] = held_out.losses(*(np.concatenate(part) for part in wrong))
+        found = waypoint(run, state, run.rows.errors(classes))
         trail.add(replace(found, round=round))
 
     for state in grow(run):

@@ -20,7 +20,7 @@ _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
 
 def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     """Replace the groups of cells whose class means coincide by their halves."""
-    which = _coinciding(cells, float(np.finfo(rows.X.dtype).eps), unit=rules.unit)
+    which = _coinciding(cells, float(np.finfo(rows.dtype).eps), unit=rules.unit)
     which = which[~cells.remembered[which]]  # rows of earlier fits cannot be told apart
     if not len(which):
         return cells

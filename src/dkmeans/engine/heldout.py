@@ -19,18 +19,19 @@ _ENOUGH = 2000  # different rows held out, in one part or several
 class HeldOut:
     """Which rows are held out. Identical rows count as one item, of their weight together."""
 
-    mask: npt.NDArray[np.bool_]  # shape (n,)
-    rows: Indices  # the same as numbers, sorted by item
-    items: Indices  # of each of them
-    weights: Floats  # of each of them
+    lowest: Hashes  # shape (n_classes,): of the hashes of each class that are held out
+    highest: Hashes  # the same; below the lowest where none is
+    items: Indices  # shape (n,): number of each row's item, or -1 if it is not held out
+    weight: float  # of all rows that are
     n_left: int  # how many items are not held out
 
-    def losses(self, wrong: npt.NDArray[np.bool_]) -> Floats:
-        """Weight of the rows of each item that are among the wrong ones."""
-        return np.bincount(self.items, self.weights * wrong[self.rows]).astype(np.float64)
+    def losses(self, rows: Indices, weights: Floats) -> Floats:
+        """Weight of each item, of some rows with their weights."""
+        n_items = int(self.items.max(initial=-1)) + 1
+        return np.bincount(self.items[rows], weights, n_items).astype(np.float64)
 
 
-def hold_out(hashes: Hashes, y: Indices, weights: Floats | None) -> list[HeldOut]:
+def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int) -> list[HeldOut]:
     """Choose parts to be held out in turn: one if there are many rows, up to five if there are few.
 
     No row of weight 0 is held out. Identical rows must have one label.
@@ -46,26 +47,27 @@ def hold_out(hashes: Hashes, y: Indices, weights: Floats | None) -> list[HeldOut
     part[count[classes] == 1] = _PARTS  # or there would be none of the class to learn from
     wanted = int(np.clip(-(-_ENOUGH * _PARTS // len(classes)), 1, _PARTS))
     return [
-        _held(len(y), rows, weights, item, part == number)
+        _held(hashes, y, weights, n_classes, rows, item, part == number)
         for number in range(wanted)
         if number == 0 or (part == number).any()
     ]
 
 
 def _held(
-    n: int,
-    rows: Indices,
+    hashes: Hashes,
+    y: Indices,
     weights: Floats | None,
+    n_classes: int,
+    rows: Indices,
     item: Indices,
     chosen: npt.NDArray[np.bool_],
 ) -> HeldOut:
-    held, number = chosen[item], np.cumsum(chosen) - 1
-    mask = np.zeros(n, dtype=bool)
-    mask[rows[held]] = True
-    return HeldOut(
-        mask,
-        rows[held],
-        number[item[held]],
-        np.ones(int(held.sum())) if weights is None else weights[rows[held]],
-        int(np.count_nonzero(~chosen)),
-    )
+    held = rows[chosen[item]]
+    items = np.full(len(y), -1)
+    items[held] = (np.cumsum(chosen) - 1)[item[chosen[item]]]
+    lowest, highest = np.ones(n_classes, np.uint64), np.zeros(n_classes, np.uint64)
+    for c in np.unique(y[held]):
+        mine = hashes[held[y[held] == c]]
+        lowest[c], highest[c] = mine.min(), mine.max()
+    weight = float(len(held)) if weights is None else float(np.sort(weights[held]).sum())
+    return HeldOut(lowest, highest, items, weight, int(np.count_nonzero(~chosen)))

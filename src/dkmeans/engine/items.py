@@ -4,52 +4,40 @@ Identical rows count as one item, whose label is that of the heaviest class, the
 """
 
 import numpy as np
+import numpy.typing as npt
 
-from dkmeans.engine.threads import for_each, tiles
-from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
-from dkmeans.kernels.compiled import loops_for
-from dkmeans.kernels.rowhash import Hashes, flush, hash_rows
+from dkmeans.engine.team import Team
+from dkmeans.engine.threads import tiles
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.rowhash import Hashes, flush
 
 _VALUES = 1 << 16  # how many are looked at together
 
 
-def agree_on_labels(
-    X: Matrix, y: Indices, weights: Floats | None, n_threads: int
-) -> tuple[Indices, list[Indices]]:
+def agree_on_labels(team: Team) -> list[Indices]:
     """Give identical rows one label.
 
     Returns
     -------
-    labels : array of shape (n,)
-        `y` itself where nothing had to change.
     conflicts : list of arrays
         Row numbers of each group of identical rows that carried different labels.
     """
-    rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
-    groups = _conflicting_groups(X, y, rows, n_threads)
-    if not groups:
-        return y, []
-    labels = y.copy()
-    for group in groups:
-        labels[group] = _majority(y[group], None if weights is None else weights[group])
-    return labels, groups
+    hashes = np.concatenate(team.each("hashes"))
+    _, y, weights = (list(part) for part in zip(*team.each("labelled"), strict=True))
+    classes = np.concatenate(y)
+    heavy = None if weights[0] is None else np.concatenate(weights)
+    rows = np.arange(len(classes)) if heavy is None else np.flatnonzero(heavy > 0)
+    groups = _conflicting_groups(team, hashes, classes, rows)
+    if groups:
+        majorities = [
+            _majority(classes[group], None if heavy is None else heavy[group]) for group in groups
+        ]
+        sizes = [len(group) for group in groups]
+        team.each("relabel", np.concatenate(groups), np.repeat(majorities, sizes))
+    return groups
 
 
-def hash_all(X: Matrix, n_threads: int) -> Hashes:
-    """Hash all rows; identical ones alike."""
-    hashes = np.empty(X.shape[0], dtype=np.uint64)
-    loops = loops_for(X)
-
-    def task(tile: slice) -> None:
-        hashes[tile] = hash_rows(X[tile], loops)
-
-    values = _VALUES if loops is None else 16 * _VALUES
-    for_each(task, tiles(X.shape[0], max(1, values // X.shape[1])), n_threads)
-    return hashes
-
-
-def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) -> list[Indices]:
-    hashes = hash_all(X, n_threads)
+def _conflicting_groups(team: Team, hashes: Hashes, y: Indices, rows: Indices) -> list[Indices]:
     ordered = np.sort(hashes[rows])
     if (ordered[1:] != ordered[:-1]).all():
         return []  # the usual case
@@ -59,25 +47,28 @@ def _conflicting_groups(X: Matrix, y: Indices, rows: Indices, n_threads: int) ->
     ends = np.append(starts[1:], len(order))
     groups: list[Indices] = []
     for i in np.flatnonzero(low != high):
-        groups += _truly_equal(X, y, order[starts[i] : ends[i]])
+        groups += _truly_equal(team, y, order[starts[i] : ends[i]])
     return sorted(groups, key=lambda group: int(group[0]))
 
 
-def _truly_equal(X: Matrix, y: Indices, rows: Indices) -> list[Indices]:
+def _truly_equal(team: Team, y: Indices, rows: Indices) -> list[Indices]:
     """Part rows of one hash into groups of equal rows, and keep those with different labels."""
     groups = []
     while len(rows) > 1:
-        first = flush(dense_rows(X, rows[:1]))
+        first = _values(team, rows[:1])
+        step = max(1, _VALUES // first.shape[1])
         same = np.concatenate(
-            [
-                (flush(dense_rows(X, rows[part])) == first).all(axis=1)
-                for part in tiles(len(rows), max(1, _VALUES // X.shape[1]))
-            ]
+            [(_values(team, rows[part]) == first).all(axis=1) for part in tiles(len(rows), step)]
         )
         if len(np.unique(y[rows[same]])) > 1:
             groups.append(rows[same])
         rows = rows[~same]
     return groups
+
+
+def _values(team: Team, rows: Indices) -> npt.NDArray[np.floating]:
+    """Take some rows, by ascending number, with what is too small to matter as zero."""
+    return flush(np.concatenate(team.each("values_of", rows)))
 
 
 def _majority(y: Indices, weights: Floats | None) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.engine.cells import Bools
-from dkmeans.engine.margins import FINAL_SLOPE, Field, Pass
+from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, Pass
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Floats
@@ -44,25 +44,25 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
     descent = _Descent(field, state.prototypes.centers, unit=run.rules.unit)
     passes = min(PASSES, run.rules.max_iter)
     best = sound = _Found(state.prototypes.centers, np.inf)
-    winners = np.empty(0, dtype=np.intp)
+    before: Margins | None = None
     clock = time.perf_counter()
     for number in range(passes + 1):
         centers = descent.centers
         prototypes = replace(state.prototypes, centers=centers)
         margins = field.margins(prototypes)
         found = _Found(centers, field.cost(margins, SLOPES[1]))
-        alive = margins.wins()
+        alive = margins.wins
         if found.cost < best.cost:
             best = found
         if found.cost < sound.cost and alive.all():
             sound = found
-        if number:
+        if before is not None:
             now = time.perf_counter()
             yield field.describe(
                 margins,
                 round=state.round + number,
                 prototypes=prototypes,
-                moved=int((winners != margins.winner).sum()),
+                moved=field.moved(margins, before),
                 cost=found.cost,
                 seconds=now - clock,
             )
@@ -71,14 +71,14 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
             share = number / passes
             slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
             descent.step(field.gradient(centers, margins, slope), 1 - share, alive)
-        winners = margins.winner
+        before = margins
     if best is not sound:
         peopled = _peopled(run, field, replace(state.prototypes, centers=best.centers))
         best = peopled if peopled is not None and peopled.cost < sound.cost else sound
     children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
     run.converged &= refined.n_mixed == 0
-    moved = int((run.rows.labels[margins.rows] != winners).sum())
+    moved = field.moved(margins, None)
     yield replace(refined, margin_cost=best.cost, moved=moved, seconds=time.perf_counter() - clock)
 
 
@@ -94,7 +94,7 @@ def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
     """Put prototypes that win no row right beside others of their class; None if it fails."""
     for _ in range(_TRIES):
         margins = field.margins(prototypes)
-        idle = np.flatnonzero(~margins.wins())
+        idle = np.flatnonzero(~margins.wins)
         if not len(idle):
             return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
         which, places = field.twins(margins, prototypes, idle)

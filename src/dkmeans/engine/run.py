@@ -2,13 +2,13 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
 from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Found, Rows
+from dkmeans.engine.rows import Rows
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
@@ -17,6 +17,12 @@ from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import NONE, TreeLog
+
+
+class Seen(Protocol):
+    """Margins that the rows keep."""
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -101,14 +107,13 @@ class Run:
             memory = self.start.memory if self.start.only_new else None
             groups, moved = self.rows.assign(prototypes, nowhere, memory)
             if memory is not None:
-                groups = self._respect(memory, prototypes, groups)
+                groups, conflicts = self.rows.respect(memory, prototypes, groups)
+                self.conflicts += conflicts
             return self._state(0, "start", prototypes, groups, moved, False, memory)
-        groups = self.rows.tally_classes()
-        zero = np.zeros(1, dtype=np.intp)
-        mean = groups.merged(zero).means
-        center = as_centers(mean, self.rows.X.dtype, unit=self.rules.unit)
-        alone = Prototypes(center, zero, zero.astype(np.int64))
-        groups, moved = self.rows.assign(alone, nowhere, tally=groups)
+        center, groups = self.rows.begin(
+            lambda mean: as_centers(mean, self.rows.dtype, unit=self.rules.unit)
+        )
+        moved = self.rows.facts.n_active
         heaviest = groups.classes[see_cells(groups, self.rules).heaviest]
         ids = self.tree.birth(nowhere, heaviest, 0)
         return self._state(
@@ -116,12 +121,12 @@ class Run:
         )
 
     def advance(
-        self, state: State, phase: str, children: Children, found: Found | None = None
+        self, state: State, phase: str, children: Children, seen: Seen | None = None
     ) -> State:
         """Let the children take over, assign every row, and drop prototypes that own none.
 
-        `found` tells where rows go, if that is known, and if the prototypes have the order of the
-        children.
+        `seen` are the margins of the children, if they are known: they tell where rows go, if the
+        prototypes have the order of the children.
         """
         number = state.round + 1
         prototypes, ids = self._inherit(state.prototypes, children, number)
@@ -135,7 +140,7 @@ class Run:
             prototypes,
             _index_now(state.prototypes, prototypes),
             memory,
-            found if in_order else None,
+            seen.number if seen is not None and in_order else None,
         )
         cut_short = state.cut_short or children.cut_short
         return self._state(number, phase, prototypes, groups, moved, cut_short, memory)
@@ -147,32 +152,6 @@ class Run:
             return now
         idle = state.memory.not_in(now)
         return now.and_also(idle)
-
-    def _respect(self, memory: Memory, prototypes: Prototypes, groups: Tally) -> Tally:
-        """Let rows that equal a prototype of another class yield to it if it is heavier.
-
-        They are at distance zero from it, so they could never be told apart.
-        """
-        rows = self.rows
-        on_it = (rows.squares == 0) & (rows.y != prototypes.classes[rows.labels])
-        if rows.active is not None:
-            on_it &= rows.active
-        if not on_it.any():
-            return groups
-        own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
-        old = np.zeros(len(prototypes))
-        old[own.cells(prototypes)] = own.weights[0]
-        codes = np.where(on_it, rows.group_codes(), NONE)
-        y = rows.y.copy()
-        for code in np.unique(codes[on_it]):
-            cell, c = divmod(int(code), rows.n_classes)
-            which = np.flatnonzero(codes == code)
-            new = float(len(which) if rows.weights is None else np.sort(rows.weights[which]).sum())
-            if (-old[cell], prototypes.classes[cell]) < (-new, c):
-                y[which] = prototypes.classes[cell]
-                self.conflicts.append(which)
-        rows.y = y
-        return rows.tally()
 
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state it started from."""

@@ -19,7 +19,17 @@ ENOUGH_PAIRS = 1 << 28  # or values times centres
 def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
     """Return `kernels.loops`, or None where NumPy should do the work."""
     values = X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1]
-    return _loops() if values >= ENOUGH or values * n_centers >= ENOUGH_PAIRS else None
+    return loops_if(compiled=is_worth_it(values, n_centers))
+
+
+def is_worth_it(n_values: int, n_centers: int = 1) -> bool:
+    """Tell whether there is enough to do for so many values and centres."""
+    return n_values >= ENOUGH or n_values * n_centers >= ENOUGH_PAIRS
+
+
+def loops_if(*, compiled: bool) -> ModuleType | None:
+    """Return `kernels.loops` if it is wanted and there."""
+    return _loops() if compiled else None
 
 
 @cache

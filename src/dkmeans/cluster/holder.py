@@ -1,0 +1,79 @@
+"""What lives on a worker: the parts of the rows that it holds."""
+
+from typing import Any
+
+from dkmeans.checks import finite_range
+from dkmeans.engine.margin_part import Part
+from dkmeans.engine.merging import merge
+from dkmeans.firstlook import Seen
+from dkmeans.kernels.sphere import unit_rows
+from dkmeans.readers.blocks import Batch
+
+
+class Holder:
+    """Parts of the rows on one worker; one call does a pass over all of them.
+
+    Parameters
+    ----------
+    numbers : list of int
+        Which partitions these are.
+    batches : list of Batch
+    """
+
+    def __init__(self, numbers: list[int], batches: list[Batch]) -> None:
+        self._batches = dict(zip(numbers, batches, strict=True))
+        self._sets: dict[int, dict[int, Part]] = {}
+
+    def look(self, n_threads: int) -> list[tuple[int, Any]]:
+        """Tell what must be known of each partition before parts can be made of it."""
+        found = []
+        for number, batch in self._batches.items():
+            error, largest = "", 0.0
+            try:
+                largest = finite_range(batch.X, None, n_threads) if batch.X.shape[0] else 0.0
+            except ValueError as problem:
+                error = str(problem)
+            found.append((number, (Seen.of(batch, batch.X, largest), batch.X.dtype, error)))
+        return found
+
+    def build(self, parts: dict[int, tuple[int, Any, Any]], about: dict[str, Any]) -> None:
+        """Make parts of the partitions.
+
+        Parameters
+        ----------
+        parts : dict
+            Number of the first row, classes and weights, by partition.
+        about : dict
+            Further parameters of all parts; `dtype` of the rows, and whether they are made `unit`.
+        """
+        more = {name: value for name, value in about.items() if name not in ("dtype", "unit")}
+        made = {}
+        for number, (start, y, weights) in parts.items():
+            X = self._batches[number].X.astype(about["dtype"], copy=False)
+            X = unit_rows(X) if about["unit"] else X
+            made[number] = Part(X, y, weights, start=start, **more)
+        self._sets = {0: made}
+        self._batches.clear()
+
+    def derive(self, source: int, target: int, method: str, arguments: tuple[Any, ...]) -> None:
+        """Make another set of parts: those that a method of every part returns."""
+        parts = self._sets[source].items()
+        self._sets[target] = {n: getattr(part, method)(*arguments) for n, part in parts}
+
+    def forget(self, source: int) -> None:
+        """Drop a set of parts."""
+        self._sets.pop(source, None)
+
+    def call(self, source: int, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+        """Do a pass over all parts of a set; what goes wrong in it is returned, not raised."""
+        try:
+            numbers, results = [], []
+            for number, part in self._sets[source].items():
+                numbers.append(number)
+                results.append(getattr(part, method)(*arguments))
+            merged = merge(method, results)
+            if len(merged) < len(results):
+                return "merged", merged[0]
+            return "by part", list(zip(numbers, results, strict=True))
+        except Exception as error:
+            return "error", error

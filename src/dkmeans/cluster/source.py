@@ -1,0 +1,75 @@
+"""Rows on the workers of a Dask cluster, made ready for a fit."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import Client, get_client
+
+from dkmeans import validate
+from dkmeans.cluster.team import Crew, DaskTeam, threads_per_worker
+from dkmeans.firstlook import Look
+from dkmeans.kernels.block import Floats
+from dkmeans.readers.blocks import SourceError
+from dkmeans.readers.dask_blocks import DaskBlocks
+from dkmeans.streaming import cuts
+
+
+@dataclass(frozen=True)
+class ClusterStream:
+    """Partitions that have been looked at once, where they are."""
+
+    training: validate.Training
+    crew: Crew
+    numbers: list[int]  # of the partitions that are not empty
+    sizes: list[int]  # rows of each of them
+    unit: bool  # whether rows are made to be of length one
+    n_threads: int | None
+
+    def team(self, weights: Floats | None, about: dict[str, Any]) -> DaskTeam:
+        """Make parts of the partitions."""
+        threads = self.n_threads or threads_per_worker(self.crew.client)
+        about = about | {"dtype": self.training.dtype, "unit": self.unit, "n_threads": threads}
+        parts = {}
+        for number, cut in zip(self.numbers, cuts(self.sizes), strict=True):
+            mine = None if weights is None else weights[cut]
+            parts[number] = cut.start, self.training.y[cut], mine
+        return self.crew.build(parts, about)
+
+
+def active_client() -> Client | None:
+    """Return the client that is active, if any."""
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def look_at_partitions(
+    estimator: Any,
+    client: Client,
+    blocks: DaskBlocks,
+    *,
+    reach: float,
+    afresh: bool,
+    classes: Any = None,
+) -> ClusterStream:
+    """Let workers look at their partitions, and keep what is small: labels and weights.
+
+    Parameters are those of `validate.check_training`.
+    """
+    crew = Crew(client, client.compute(blocks.batches))
+    look = Look(estimator, blocks.names, afresh)
+    numbers = []
+    for number, (seen, dtype, error) in enumerate(crew.look()):
+        if error:
+            raise SourceError(f"In {seen.where}: {error}")
+        if not seen.shape[0]:
+            continue
+        if not look.sizes:
+            look.begin(seen.shape, seen.sparse)
+        look.check_alike(seen.where, seen.shape, dtype, seen.sparse)
+        look.note(seen)
+        numbers.append(number)
+    training = look.training(reach, classes)
+    unit = estimator.metric == "cosine"
+    return ClusterStream(training, crew, numbers, look.sizes, unit, estimator.n_threads)

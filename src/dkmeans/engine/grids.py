@@ -1,0 +1,94 @@
+"""The grids on which sums are exact, for all parts of the rows alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkmeans.engine.memory import Memory
+from dkmeans.kernels.block import Floats
+from dkmeans.kernels.exact import grid_units, slice_count
+
+_MOST_BITS = 160  # that sums keep, beside the range of the weights
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What must be known of all rows before any can be summed."""
+
+    n_rows: int
+    n_active: int  # rows whose weight is not 0
+    n_values: int  # that are stored
+    n_terms: int | None  # most values that a row of a CSR matrix holds; None for arrays
+    largest: Floats  # magnitude of each column
+    smallest: Floats  # the same, zeros aside
+    heaviest: float  # weight of a row; 1 without weights
+    lightest: float  # the same, zeros aside
+    weighted: bool
+    zeros: bool  # whether any row has weight 0
+
+    @classmethod
+    def of_all(cls, parts: Sequence["Facts"]) -> "Facts":
+        """Put the facts of several parts together."""
+        terms = [part.n_terms for part in parts if part.n_terms is not None]
+        return cls(
+            sum(part.n_rows for part in parts),
+            sum(part.n_active for part in parts),
+            sum(part.n_values for part in parts),
+            max(terms) if terms else None,
+            np.max([part.largest for part in parts], axis=0),
+            np.min([part.smallest for part in parts], axis=0),
+            max(part.heaviest for part in parts),
+            min(part.lightest for part in parts),
+            any(part.weighted for part in parts),
+            any(part.zeros for part in parts),
+        )
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Units so fine that sums of rows are exact, or at least far more precise than a float64."""
+
+    n_terms: int
+    n_slices: int
+    bounds: Floats  # of each column, times weights
+    heaviest: float
+
+    @classmethod
+    def of(cls, facts: Facts, dtype: np.dtype[np.floating], remembered: Memory | None) -> "Grids":
+        """Choose grids for rows, and for what is remembered of earlier ones."""
+        there = facts.largest > 0
+        bits = int(np.finfo(dtype).nmant) + 2
+        exponents = np.frexp(facts.largest[there])[1] - np.frexp(facts.smallest[there])[1]
+        bits += int(np.max(exponents, initial=0))
+        spread = 0
+        if facts.weighted:
+            spread = int(np.ceil(np.log2(facts.heaviest / facts.lightest)))
+            bits += 53 + spread
+        bounds, heaviest, n_terms = facts.largest * facts.heaviest, facts.heaviest, facts.n_rows
+        if remembered is not None and len(remembered):
+            # Each entry of the memory is one more term, and a heavy one of many digits.
+            n_terms += len(remembered)
+            bounds = np.maximum(bounds, np.abs(remembered.sums[0]).max(axis=0))
+            heaviest = max(heaviest, float(remembered.weights[0].max()))
+            spread += int(np.ceil(np.log2(heaviest / facts.heaviest)))
+            bits = _MOST_BITS
+        n_slices = slice_count(n_terms, min(bits, _MOST_BITS) + spread)
+        return cls(n_terms, n_slices, bounds, heaviest)
+
+    def features(self, more: int = 0) -> Floats:
+        """Units of columns, in some more slices than usual."""
+        return self.of_bound(self.bounds, more)
+
+    def weights(self, more: int = 0) -> Floats:
+        """Units of weights."""
+        return self.of_bound(self.heaviest, more)
+
+    def of_bound(self, bounds: Floats | float, more: int = 0) -> Floats:
+        """Units of any values within bounds."""
+        return grid_units(np.atleast_1d(bounds), self.n_terms, self.n_slices + more)
+
+
+def one_slice(bounds: Floats | float, n_terms: int) -> Floats:
+    """Units of values within bounds that are summed in one slice."""
+    return grid_units(np.atleast_1d(bounds), n_terms, 1)

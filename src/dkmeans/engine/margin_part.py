@@ -1,0 +1,379 @@
+"""One part of the rows, and where each of them stands between its own class and the others.
+
+What the quantities mean is told in `margins`. Margins are kept here, each set under a number, as
+they are as many as rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.special import expit
+
+from dkmeans.engine.grids import one_slice
+from dkmeans.engine.judged import JudgedPart
+from dkmeans.engine.part import Found
+from dkmeans.engine.summable import NOBODY
+from dkmeans.engine.sums import Sums
+from dkmeans.engine.tally import by_group
+from dkmeans.kernels.assign import assign_own_and_rival
+from dkmeans.kernels.block import Floats, Indices, dense_rows
+from dkmeans.kernels.distances import OwnDistances
+from dkmeans.kernels.exact import cut
+from dkmeans.kernels.pack import pack
+from dkmeans.kernels.reference import to_distance
+from dkmeans.kernels.tally import rounded_sums
+from dkmeans.model.prototypes import Prototypes
+
+Ends = dict[int, npt.NDArray[np.floating]]  # first and last row of each cell, by their values
+
+
+@dataclass(frozen=True)
+class PartMargins:
+    """For each row that takes part: the prototypes on either side of its border.
+
+    Several such sets are kept for all rows, so their numbers are short.
+    """
+
+    k: int  # number of prototypes
+    some: Indices | None  # numbers of the rows; None if all take part
+    own: npt.NDArray[np.int32]  # nearest prototype of the row's class
+    rival: npt.NDArray[np.int32]  # nearest prototype of another class
+    near: Floats  # squared distance to the own
+    far: Floats  # squared distance to the rival
+    wins: npt.NDArray[np.bool_]  # whether the own is the nearest of all
+
+    @property
+    def rows(self) -> Indices:
+        """Numbers of the rows."""
+        return np.arange(len(self.own)) if self.some is None else self.some
+
+    @property
+    def winner(self) -> npt.NDArray[np.int32]:
+        """Nearest prototype of all."""
+        return np.where(self.wins, self.own, self.rival)
+
+    def relative(self) -> Floats:
+        """Margins; 0 for rows that lie on both."""
+        sums = self.near + self.far
+        return np.divide(self.near - self.far, sums, out=np.zeros_like(sums), where=sums > 0)
+
+    def found(self) -> Found:
+        """Where the rows go."""
+        squares = np.where(self.wins, self.near, self.far)
+        return Found(self.rows, self.winner.astype(np.intp), squares)
+
+    def pulls(self, slope: float, least: float) -> tuple[Floats, Floats, Floats]:
+        """How hard each row pulls its own prototype and pushes its rival, and the length of sums.
+
+        Sums of squared distances below the least count as that.
+        """
+        f = expit(slope * self.relative())
+        steep = slope * f * (1 - f)
+        sums = np.maximum(self.near + self.far, least)
+        return steep * self.far / sums**2, -steep * self.near / sums**2, np.sqrt(sums)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How values are weighted and rounded, so that their sums are exact in any order."""
+
+    whole: bool  # whether weights are whole numbers of a total that is not too large
+    n_terms: int
+
+
+class Part(JudgedPart):
+    """Rows with their cells and margins."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._margins: dict[int, PartMargins] = {}
+        self._scale = Scale(whole=False, n_terms=1)
+
+    def weight_facts(self) -> tuple[bool, float, int]:
+        """Whether all weights are whole, their sum if they are, and the number of rows."""
+        if self.weights is None:
+            return True, float(len(self.y)), len(self.y)
+        whole = bool((self.weights == np.rint(self.weights)).all())
+        return whole, float(self.weights.sum()), len(self.y)
+
+    def set_scale(self, scale: Scale) -> None:
+        """Take over how values are rounded."""
+        self._scale = scale
+
+    def margins(self, prototypes: Prototypes, number: int, forget: list[int]) -> Indices:
+        """Find each row's own and rival prototype, and return how many rows each wins.
+
+        Parameters
+        ----------
+        prototypes : Prototypes
+            Of two classes at least. Rows of classes that have no prototype take no part.
+        number : int
+            Under which to keep the result.
+        forget : list of int
+            What need not be kept any longer.
+        """
+        for old in forget:
+            self._margins.pop(old, None)
+        centers, classes = prototypes.centers, prototypes.classes
+        n, sparse = self.X.shape[0], sp.issparse(self.X)
+        packed = pack(
+            centers, sparse=sparse, loops=self.loops, classes=classes, n_terms=self.n_terms
+        )
+        distances = OwnDistances(centers, sparse=sparse, loops=self.loops)
+        takes_part = np.isin(self.y, classes)
+        if self.active is not None:
+            takes_part &= self.active
+        columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
+        own, rival = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+        near, far = np.zeros(n), np.zeros(n)
+
+        def task(part: Indices) -> None:
+            part = part[takes_part[part]]
+            if not len(part):
+                return
+            runs = [(run, columns[c]) for c, run in self.runs_of_classes(part)]
+            found = np.empty((2, len(part)), dtype=np.intp)
+            squares = np.empty((2, len(part)))
+            assign_own_and_rival(self.X, packed, runs, found[0], found[1], part)
+            for side in (0, 1):
+                distances(self.X, found[side], squares[side], part)
+            own[part], rival[part] = found
+            near[part], far[part] = squares
+
+        self.for_classes(task, 2 * len(centers))
+        taken = None
+        if not takes_part.all():
+            taken = np.flatnonzero(takes_part)
+            own, rival, near, far = own[taken], rival[taken], near[taken], far[taken]
+        # The nearest of all, as `predict_cluster` sees it.
+        d_own, d_rival = (to_distance(d, centers.dtype) for d in (near, far))
+        wins = (d_own < d_rival) | ((d_own == d_rival) & (own < rival))
+        margins = PartMargins(len(centers), taken, own, rival, near, far, wins)
+        self._margins[number] = margins
+        return np.bincount(margins.winner, minlength=len(centers))
+
+    def margins_of(self, number: int) -> PartMargins:
+        """Return the margins kept under a number."""
+        return self._margins[number]
+
+    def assign_as_seen(
+        self, prototypes: Prototypes, came_from: Indices, changes: bool, number: int
+    ) -> Any:
+        """Assign rows as their margins say."""
+        return self.assign(prototypes, came_from, changes, self._margins[number].found())
+
+    def paid(self, number: int, slope: float, units: Floats) -> float:
+        """Sum up 1 less the cost of each row."""
+        margins = self._margins[number]
+        return self._sum(1 - expit(slope * margins.relative()), margins.rows, units)
+
+    def costs(self, number: int, slope: float, wary: bool, units: Floats) -> Floats:
+        """Sum up costs f over the rows of each prototype's class, or f (1 - f) if wary."""
+        margins = self._margins[number]
+        f = expit(slope * margins.relative())
+        return self._by(margins.own, f * (1 - f) if wary else f, margins, units)
+
+    def losers(self, number: int, classes: Indices) -> tuple[Indices, Indices]:
+        """Count rows by own prototype: those that another class wins, and the others."""
+        margins = self._margins[number]
+        lost = classes[margins.winner] != classes[margins.own]
+        own = margins.own
+        return np.bincount(own[lost], minlength=margins.k), np.bincount(
+            own[~lost], minlength=margins.k
+        )
+
+    def tally_won(self, number: int, classes: Indices, wins: npt.NDArray[np.bool_]) -> Sums:
+        """Take rows that another class wins out of cells that win some, and sum the others."""
+        margins = self._margins[number]
+        lost = classes[margins.winner] != classes[margins.own]
+        self.labels = self.labels.copy()
+        self.labels[margins.rows[lost & wins[margins.own]]] = NOBODY
+        return self.sum_codes(self.group_codes())
+
+    def tally_shares(self, number: int, slope: float, steps: int) -> Sums:
+        """Sum rows by own prototype; those beyond the border count the less the farther they are.
+
+        In coarse steps, so that rounding has no say in which means are equal.
+        """
+        margins = self._margins[number]
+        shares = np.rint(steps * expit(-slope * margins.relative())) / steps
+        codes = margins.own.astype(np.intp) * self.n_classes + self.y[margins.rows]
+        return self.sum_shares(codes, margins.rows, shares)
+
+    def won_weights(self, number: int, units: Floats) -> tuple[Indices, Floats]:
+        """Sum up weights by winner and class."""
+        margins = self._margins[number]
+        codes = margins.winner.astype(np.intp) * self.n_classes + self.y[margins.rows]
+        keys, group = np.unique(codes, return_inverse=True)
+        terms = self._terms(np.ones(len(codes)), margins.rows, units)
+        return keys, np.bincount(group, terms, len(keys)).astype(np.float64)
+
+    def largest_least(self, number: int) -> float:
+        """Largest squared distance to the nearest prototype, times weight if weights are not whole.
+
+        It bounds what `inertia` adds up.
+        """
+        margins = self._margins[number]
+        values = np.minimum(margins.near, margins.far)
+        return self._bound(values, margins.rows)
+
+    def inertia(self, number: int, units: Floats) -> float:
+        """Sum up squared distances to the nearest prototype."""
+        margins = self._margins[number]
+        return self._sum(np.minimum(margins.near, margins.far), margins.rows, units)
+
+    def moved_between(self, number: int, other: int | None) -> int:
+        """Count rows that another prototype wins than before; None stands for their cells."""
+        margins = self._margins[number]
+        before = self.labels[margins.rows] if other is None else self._margins[other].winner
+        return int((before != margins.winner).sum())
+
+    def pull_bounds(self, number: int, slope: float, least: float) -> Floats:
+        """Largest pull and push, and each times the length of sums."""
+        margins = self._margins[number]
+        pull, push, length = margins.pulls(slope, least)
+        values = (pull, push, np.abs(pull) * length, np.abs(push) * length)
+        return np.array([self._bound(v, margins.rows) for v in values])
+
+    def gradient(
+        self,
+        number: int,
+        slope: float,
+        least: float,
+        shift: Floats | None,
+        reach: Floats,
+        bounds: Floats,
+    ) -> tuple[Floats, Floats, Floats]:
+        """Sum up pulls, what they would be without cancelling, and pulls times rows."""
+        margins = self._margins[number]
+        pull, push, length = margins.pulls(slope, least)
+        k = margins.k
+        weights, strength, points = np.zeros(k), np.zeros(k), np.zeros((k, self.X.shape[1]))
+        for side, (index, values) in enumerate(((margins.own, pull), (margins.rival, push))):
+            weights += self._by(index, values, margins, self._units(bounds[side]))
+            strong = np.abs(values) * length
+            strength += self._by(index, strong, margins, self._units(bounds[2 + side]))
+            self._add(margins.rows, index, values, shift, self._units(reach * bounds[side]), points)
+        return weights, strength, points
+
+    def worst(self, number: int, c: int, count: int) -> tuple[Floats, npt.NDArray[np.floating]]:
+        """Find the rows of a class with the largest margins, so many at least, if there are."""
+        margins = self._margins[number]
+        relative = margins.relative()
+        mine = (self.y[margins.rows] == c) & (margins.near > 0) & (margins.far > 0)
+        rows = np.flatnonzero(mine)
+        if len(rows) > count:
+            bar = np.partition(relative[rows], -count)[-count]
+            rows = rows[relative[rows] >= bar]
+        return relative[rows], dense_rows(self.X, margins.rows[rows])
+
+    def ends(self, number: int, which: Indices) -> Ends:
+        """First and last row, by their values, of those that some prototypes win."""
+        margins, found = self._margins[number], {}
+        for p in which.tolist():
+            rows = margins.rows[margins.winner == p]
+            if len(rows):
+                values = dense_rows(self.X, rows)
+                found[p] = values[np.lexsort(values.T[::-1])[[0, -1]]]
+        return found
+
+    def box(self) -> tuple[Floats, Floats]:
+        """Smallest and largest value of each column."""
+        d = self.X.shape[1]
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+
+        def task(tile: slice) -> None:
+            X = self.X[tile] if self.active is None else self.X[tile][self.active[tile]]
+            if not X.shape[0]:
+                return
+            if sp.issparse(X):
+                least, most = (e.toarray().ravel() for e in (X.min(axis=0), X.max(axis=0)))
+            else:
+                least, most = X.min(axis=0), X.max(axis=0)
+            with self._lock:
+                np.minimum(low, least, out=low)
+                np.maximum(high, most, out=high)
+
+        self.for_tiles(task, 1)
+        return low, high
+
+    def spread_bound(self, center: npt.NDArray[np.floating]) -> float:
+        """Largest squared distance to a point, which `spread_sum` adds up."""
+        distances = OwnDistances(center, sparse=sp.issparse(self.X))
+        self._spread = np.zeros(len(self.y))
+
+        def task(tile: slice) -> None:
+            n = tile.stop - tile.start
+            distances(self.X[tile], np.zeros(n, dtype=np.intp), self._spread[tile])
+
+        self.for_tiles(task, 1)
+        if self.active is not None:
+            self._spread[~self.active] = 0.0
+        return self._bound(self._spread, np.arange(len(self.y)))
+
+    def spread_sum(self, units: Floats) -> float:
+        """Sum up squared distances to the point that `spread_bound` was given."""
+        squares, self._spread = self._spread, np.empty(0)
+        return self._sum(squares, np.arange(len(self.y)), units)
+
+    def weight_sum(self, units: Floats) -> float:
+        """Sum up the weights of the rows."""
+        return self._sum(np.ones(len(self.y)), np.arange(len(self.y)), units)
+
+    def _sum(self, values: Floats, rows: Indices, units: Floats) -> float:
+        return float(self._terms(values, rows, units).sum())
+
+    def _by(
+        self, index: npt.NDArray[np.int32], values: Floats, margins: PartMargins, units: Floats
+    ) -> Floats:
+        """Sum a value per row, times the row's weight, over the rows of each prototype."""
+        terms = self._terms(values, margins.rows, units)
+        return np.bincount(index, terms, margins.k).astype(np.float64)
+
+    def _bound(self, values: Floats, rows: Indices) -> float:
+        """Largest magnitude of what `_terms` rounds."""
+        if not self._scale.whole and self.weights is not None:
+            values = values * self.weights[rows]
+        return float(np.abs(values).max(initial=0.0))
+
+    def _terms(self, values: Floats, rows: Indices, units: Floats) -> Floats:
+        """Weight values, and round them so that their sums are exact in any order."""
+        weights = None if self.weights is None else self.weights[rows]
+        if weights is not None and not self._scale.whole:
+            values, weights = values * weights, None
+        rounded = cut(values[:, None], units)[0, :, 0]
+        return rounded if weights is None else rounded * weights
+
+    def _units(self, bounds: Floats) -> Floats:
+        return one_slice(bounds, self._scale.n_terms)
+
+    def _add(
+        self,
+        which: Indices,
+        index: npt.NDArray[np.int32],
+        coefficient: Floats,
+        shift: Floats | None,
+        units: Floats,
+        points: Floats,
+    ) -> None:
+        """Add up coefficients times rows, by prototype."""
+        whole = self._scale.whole
+        if not whole and self.weights is not None:
+            coefficient = coefficient * self.weights[which]
+        everywhere, groups = np.zeros(len(self.y)), np.full(len(self.y), NOBODY)
+        everywhere[which], groups[which] = coefficient, index
+
+        def task(tile: slice) -> None:
+            order, starts = by_group(groups[tile])
+            if not len(order):
+                return
+            weights = self.weights[tile] if whole and self.weights is not None else None
+            here = self.X[tile], shift, everywhere[tile], weights, order, starts, units[0]
+            part = rounded_sums(*here, self.loops)
+            with self._lock:  # exact sums: the order in which tiles arrive does not matter
+                points[groups[tile][order[starts]]] += part
+
+        self.for_tiles(task, 1)

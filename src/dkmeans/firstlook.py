@@ -1,0 +1,162 @@
+"""A first look at data that comes in blocks: what is small of each, and whether all are alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from dkmeans import validate
+from dkmeans.checks import check_same_kind, check_sample_weight, class_weights, finite_range
+from dkmeans.kernels.block import Matrix
+from dkmeans.readers.blocks import Batch, SourceError, as_floats
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is small of one block."""
+
+    where: str
+    shape: tuple[int, int]
+    sparse: bool
+    n_values: int
+    labels: npt.NDArray[Any]  # the different ones
+    codes: npt.NDArray[np.integer]  # the label of each row, by its place among these
+    weight: npt.NDArray[Any] | None
+    largest: float  # magnitude of a value
+
+    @classmethod
+    def of(cls, batch: Batch, X: Matrix, largest: float) -> "Seen":
+        """Take what is small of a block."""
+        labels, codes = np.unique(batch.y, return_inverse=True)
+        sparse = sp.issparse(X)
+        n_values = X.nnz if sparse else X.size
+        small = labels, codes.astype(np.int32).ravel(), batch.weight
+        return cls(batch.where, X.shape, sparse, n_values, *small, largest)
+
+
+class Look:
+    """What a first look at all blocks finds."""
+
+    def __init__(self, estimator: Any, names: list[str] | None, afresh: bool) -> None:
+        self._estimator, self._afresh = estimator, afresh
+        self._feature_names = None if names is None else np.array(names, dtype=object)
+        self.sizes: list[int] = []
+        self.n_features = len(names) if names is not None else 0
+        self._dtype = None if afresh else estimator.cluster_centers_.dtype
+        self._sparse = False
+        self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
+        self._y: list[npt.NDArray[np.intp]] = []
+        self._weights: list[npt.NDArray[np.float64]] = []
+        self._largest, self._n_values = 0.0, 0
+
+    def at(self, batch: Batch) -> None:
+        """Look at one block."""
+        X = batch.X
+        if not X.shape[0]:
+            return
+        if not self.sizes:
+            self.begin(X.shape, sp.issparse(X))
+        X = self.converted(batch)
+        try:
+            threads = validate.threads_of(self._estimator)
+            largest = finite_range(X, self._feature_names, threads)
+        except ValueError as error:
+            raise SourceError(f"In {batch.where}: {error}") from error
+        self.note(Seen.of(batch, X, largest))
+
+    def begin(self, shape: tuple[int, int], sparse: bool) -> None:
+        """Let the first block that is not empty tell what all must be like."""
+        self.n_features, self._sparse = shape[1], sparse
+        self._check_features()
+
+    def note(self, seen: Seen) -> None:
+        """Keep what is small of one block that is not empty."""
+        if self.sizes and (seen.weight is None) != (not self._weights):
+            raise SourceError(f"{seen.where}: all blocks need weights, or none may have them.")
+        if seen.weight is not None:
+            self._weights.append(np.asarray(seen.weight, dtype=np.float64))
+        labels = seen.labels
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            raise SourceError(f"In {seen.where}: labels are missing (NaN): drop these rows.")
+        codes = [self._codes.setdefault(label, len(self._codes)) for label in labels.tolist()]
+        self._y.append(np.array(codes, dtype=np.intp)[seen.codes])
+        self._largest = max(self._largest, seen.largest)
+        self._n_values += seen.n_values
+        self.sizes.append(seen.shape[0])
+
+    def converted(self, batch: Batch) -> Matrix:
+        """Bring a block to the type of all."""
+        X = batch.X
+        self.check_alike(batch.where, X.shape, X.dtype, sp.issparse(X))
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X.astype(self._dtype, copy=False)
+
+    def check_alike(
+        self, where: str, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
+    ) -> None:
+        """Refuse a block that differs from the first."""
+        if shape[1] != self.n_features or sparse != self._sparse:
+            kind = "sparse" if self._sparse else "dense"
+            raise SourceError(
+                f"{where}: {shape[1]} features, but the first block has {self.n_features}, {kind}: "
+                "all must be alike."
+            )
+        if self._dtype is None:
+            self._dtype = as_floats([dtype])
+        elif self._afresh and as_floats([dtype]) != self._dtype:
+            raise SourceError(
+                f"{where} is of type {dtype}, but the first block is {self._dtype}: all must be "
+                "alike."
+            )
+
+    def training(self, reach: float, classes: Any) -> validate.Training:
+        """Put together what was found."""
+        if not self.sizes:
+            raise SourceError("Found no rows: at least one is needed.")
+        estimator, dtype = self._estimator, self._dtype
+        assert dtype is not None
+        seen = np.array(list(self._codes))
+        check_classification_targets(seen)
+        found = np.unique(seen)
+        known = [] if self._afresh else [estimator.classes_]
+        if classes is not None:
+            known.append(np.unique(classes))
+        for labels in known:
+            check_same_kind(labels, found)
+            found = np.union1d(found, labels)
+        place = np.searchsorted(found, seen)
+        y = place[np.concatenate(self._y)].astype(np.intp)
+        weights = np.concatenate(self._weights) if self._weights else None
+        weights = check_sample_weight(weights, len(y))
+        if estimator.metric != "cosine":
+            largest = self._largest
+            if not self._afresh:
+                largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
+            validate.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
+        validate.check_budget(estimator, found)
+        by_class = class_weights(estimator.class_weight, found, y, weights)
+        names: dict[str, Any] = {"n_features_in_": self.n_features}
+        if self._feature_names is not None:
+            names["feature_names_in_"] = self._feature_names
+        return validate.Training(None, y, found, weights, by_class, names, dtype, self._n_values)
+
+    def _check_features(self) -> None:
+        estimator = self._estimator
+        if self._afresh:
+            return
+        if self.n_features != estimator.n_features_in_:
+            raise SourceError(
+                f"X has {self.n_features} features, but the estimator was fitted on "
+                f"{estimator.n_features_in_}."
+            )
+        before = getattr(estimator, "feature_names_in_", None)
+        now = self._feature_names
+        if before is not None and now is not None and before.tolist() != now.tolist():
+            raise SourceError(
+                "The columns are not those that the estimator was fitted on, or in another order."
+            )

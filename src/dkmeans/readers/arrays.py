@@ -1,0 +1,58 @@
+"""Memory maps, read in blocks so that their pages do not fill the memory."""
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.readers.blocks import Batch, SourceError, rows_per_block
+
+
+class MappedBlocks:
+    """A memory map with labels in memory.
+
+    Parameters
+    ----------
+    X : memmap of shape (n, d)
+    y, weight : arrays of shape (n,)
+    memory_mb : float or None
+    """
+
+    names: list[str] | None = None
+
+    def __init__(self, X: np.memmap, y: Any, weight: Any, memory_mb: float | None) -> None:
+        self._X, self._y = X, np.asarray(y)
+        self._weight = None if weight is None else np.asarray(weight)
+        if X.ndim != 2:
+            raise SourceError(f"X must have two dimensions, but the memory map has {X.ndim}.")
+        for name, column in (("y", self._y), ("sample_weight", self._weight)):
+            if column is not None and column.shape != (len(X),):
+                raise SourceError(
+                    f"X has {len(X)} rows, but {name} has the shape {column.shape}: one value per "
+                    "row is needed."
+                )
+        self._step = rows_per_block(memory_mb, X.shape[1], X.dtype.itemsize)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        for start in range(0, len(self._X), self._step):
+            part = slice(start, start + self._step)
+            weight = None if self._weight is None else self._weight[part]
+            yield Batch(self._read(part), self._y[part], weight, f"rows from {start}")
+
+    def _read(self, part: slice) -> npt.NDArray[Any]:
+        X: Any = self._X
+        if not (isinstance(X.base, mmap.mmap) and X.flags.c_contiguous and X.filename):
+            return np.array(X[part])
+        # Read, not mapped: pages of a map would stay in the memory of this process.
+        stop = min(part.stop, len(X))
+        offset = X.offset + part.start * X.strides[0]
+        count = (stop - part.start) * X.shape[1]
+        return np.fromfile(X.filename, X.dtype, count, offset=offset).reshape(-1, X.shape[1])
+
+
+def is_mapped(X: Any, memory_mb: float | None) -> bool:
+    """Tell whether X is a memory map that is larger than the budget, if there is one."""
+    return isinstance(X, np.memmap) and memory_mb is not None and X.nbytes > memory_mb * 2**20

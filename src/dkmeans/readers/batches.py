@@ -1,0 +1,56 @@
+"""Batches of one's own: anything that can be iterated again and again."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dkmeans.readers.blocks import Batch, SourceError
+
+
+class OwnBatches:
+    """Batches (X, y) or (X, y, sample_weight) from an iterable, or from a function that makes one.
+
+    Parameters
+    ----------
+    source : iterable or callable
+    """
+
+    names: list[str] | None = None
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
+        if not callable(source) and iter(source) is source:
+            raise SourceError(
+                "X is an iterator, which can be read only once, but a fit reads the data several "
+                "times: pass a function that makes a new one, or an object with __iter__."
+            )
+        self._source = source
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        batches = self._source() if callable(self._source) else self._source
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+                raise SourceError(
+                    f"Batch {number} must be a tuple (X, y) or (X, y, sample_weight), not "
+                    f"{type(batch).__name__}."
+                )
+            X, y, *weight = batch
+            X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+            y = np.asarray(y)
+            if X.ndim != 2 or y.shape != X.shape[:1]:
+                raise SourceError(
+                    f"Batch {number} must have rows in X, and as many labels in y, but their "
+                    f"shapes are {X.shape} and {y.shape}."
+                )
+            yield Batch(X, y, np.asarray(weight[0]) if weight else None, f"batch {number}")
+
+
+def are_batches(X: Any) -> bool:
+    """Tell whether X is neither an array nor a table, but can be iterated or called."""
+    if isinstance(X, list | tuple | str | dict) or hasattr(X, "shape") or hasattr(X, "__array__"):
+        return False
+    if hasattr(X, "__dataframe__") or hasattr(X, "columns"):
+        return False
+    return callable(X) or hasattr(X, "__iter__")

@@ -1,0 +1,50 @@
+"""What a reader gives: labelled rows, block by block, the same every time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.kernels.block import Matrix
+
+DEFAULT_MB = 256.0  # for blocks and what is made of them, where no budget is given
+_SHARE = 8  # of the budget: a block is read, converted and waits, with another one under way
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some labelled rows."""
+
+    X: Matrix
+    y: npt.NDArray[Any]
+    weight: npt.NDArray[Any] | None
+    where: str  # they are from, for messages
+
+
+class Blocks(Protocol):
+    """Labelled rows that can be read again and again."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """Those of the features, where they have any."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+
+
+class SourceError(ValueError):
+    """Data cannot be read block by block, or not again in the same way."""
+
+
+def rows_per_block(memory_mb: float | None, n_features: int, itemsize: int) -> int:
+    """Tell how many rows a block may have."""
+    budget = (DEFAULT_MB if memory_mb is None else memory_mb) * 2**20
+    return max(16, int(budget / _SHARE / (n_features * itemsize + 64)))
+
+
+def as_floats(dtypes: list[Any]) -> np.dtype[np.floating]:
+    """Choose the type that holds all columns: float32 if they are, or else float64."""
+    joint = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+    return np.dtype(np.float32) if joint == np.float32 else np.dtype(np.float64)

@@ -1,0 +1,121 @@
+"""Dask arrays and dataframes: their partitions, each as a batch that is yet to be computed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dkmeans.readers.blocks import Batch, SourceError
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether X is a Dask collection, without importing Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+class DaskBlocks:
+    """Partitions of Dask collections, computed one after the other where no cluster is active.
+
+    Parameters
+    ----------
+    X : Dask array or dataframe
+    y : Dask array or series, array, or name of a column of X
+    weight : the same, or None
+    """
+
+    def __init__(self, X: Any, y: Any, weight: Any) -> None:
+        from dask import delayed
+
+        if hasattr(X, "columns"):
+            X, y = _column(X, y, "y")
+            X, weight = _column(X, weight, "sample_weight")
+        elif getattr(X, "ndim", 2) != 2:
+            raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
+        elif X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        if self.names is not None and not all(isinstance(name, str) for name in X.columns):
+            self.names = None
+        columns = [_delayed(X)]
+        columns += [_aligned(X, part, name) for part, name in ((y, "y"), (weight, "sample_weight"))]
+        make = delayed(_batch)
+        self.batches = [
+            make(*parts, f"partition {number}")
+            for number, parts in enumerate(zip(*columns, strict=True))
+        ]
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        for batch in self.batches:
+            yield batch.compute()
+
+
+def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
+    """Take a column out of a dataframe, if it is named."""
+    if not isinstance(column, str):
+        return X, column
+    if column not in X.columns:
+        raise SourceError(f"{name}={column!r} is no column of X, which has {list(X.columns)}.")
+    return X.drop(columns=[column]), X[column]
+
+
+def _delayed(X: Any) -> list[Any]:
+    return list(np.ravel(X.to_delayed()))
+
+
+def _aligned(X: Any, column: Any, name: str) -> list[Any]:
+    """Cut a column as X is cut."""
+    n = X.npartitions
+    if column is None:
+        return [None] * n
+    if is_dask(column):
+        known = hasattr(X, "chunks") and hasattr(column, "chunks")
+        if known and not np.isnan([*X.chunks[0], *column.chunks[0]]).any():
+            if column.shape[0] != X.shape[0]:
+                raise SourceError(f"X has {X.shape[0]} rows, but {name} has {column.shape[0]}.")
+            column = column.rechunk((X.chunks[0],))
+        if column.npartitions != n:
+            raise SourceError(
+                f"X has {n} partitions, but {name} has {column.npartitions}: cut both alike, for "
+                "instance by taking them from the same dataframe."
+            )
+        return _delayed(column)
+    column = np.asarray(column)
+    sizes = _sizes(X)
+    if sum(sizes) != len(column):
+        raise SourceError(f"X has {sum(sizes)} rows, but {name} has {len(column)}.")
+    ends = np.cumsum(sizes)
+    return [column[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _sizes(X: Any) -> list[int]:
+    if hasattr(X, "chunks"):
+        if np.isnan(X.chunks[0]).any():
+            X = X.copy()
+            X.compute_chunk_sizes()
+        return [int(size) for size in X.chunks[0]]
+    return [int(size) for size in X.map_partitions(len).compute()]
+
+
+def _batch(X: Any, y: Any, weight: Any, where: str) -> Batch:
+    """Make arrays of one partition."""
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    y = _labels(y, where)
+    if y.shape != X.shape[:1]:
+        raise SourceError(
+            f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per row "
+            "is needed."
+        )
+    return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+
+
+def _labels(y: Any, where: str) -> Any:
+    if y is None:
+        raise SourceError("y is missing: a Dask X needs labels, or the name of a column.")
+    if hasattr(y, "isna") and y.isna().any():
+        count = int(y.isna().sum())
+        raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
+    labels = np.asarray(y)
+    return labels.astype(str) if labels.dtype == object else labels

@@ -1,0 +1,234 @@
+"""Tables on disk, read in blocks by pyarrow: Parquet, CSV, TSV and Feather files, or folders."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.readers.blocks import Batch, SourceError, as_floats, rows_per_block
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".feather": "feather",
+    ".arrow": "feather",
+}
+_SMALL = 1 << 20  # bytes of a file that are read at a time
+_PART = 1 << 22  # bytes of text that are parsed at a time
+
+
+class TableBlocks:
+    """Labelled rows of one or more files with the same columns.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or a folder of files of one kind, which are read in the order of their names.
+    label : str
+        Column with the class labels.
+    weight : str, optional
+        Column with the weights.
+    columns : sequence of str, optional
+        Columns that are features; all others that are numbers if not given, and then there must
+        be no other columns.
+    memory_mb : float, optional
+        For blocks and what is made of them.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        label: str,
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        memory_mb: float | None = None,
+    ) -> None:
+        _need_pyarrow()
+        self._files = _files(Path(path))
+        self._label, self._weight = label, weight
+        self._schema = _schema(self._files[0])
+        self.names = self._features(columns)
+        self._types = {name: self._schema.field(name).type for name in self._wanted}
+        is_text = _KINDS[self._files[0].suffix] == "csv"
+        kinds = [self._types[name].to_pandas_dtype() for name in self.names]
+        self.dtype = as_floats([np.float64] if is_text else kinds)
+        self._step = rows_per_block(memory_mb, len(self.names), self.dtype.itemsize)
+        for file in self._files[1:]:
+            self._check(file)
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [*self.names, self._label, *([self._weight] if self._weight else [])]
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        for file in self._files:
+            waiting: list[Any] = []
+            count = first = 0
+            floats = [name for name in self._wanted if name != self._label]
+            for batch in _batches(file, self._wanted, floats, self._step):
+                waiting.append(batch)
+                count += batch.num_rows
+                if count >= self._step:
+                    yield self._joined(waiting, file, first)
+                    first, waiting, count = first + count, [], 0
+            if count:
+                yield self._joined(waiting, file, first)
+
+    def _features(self, columns: Sequence[str] | None) -> list[str]:
+        """Choose the columns that are features, and check that all that is named is there."""
+        names = self._schema.names
+        for name in [self._label, *([self._weight] if self._weight else []), *(columns or [])]:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                hint = f" Did you mean {near[0]!r}?" if near else f" It has {names}."
+                raise SourceError(f"{self._files[0]} has no column {name!r}.{hint}")
+        chosen = list(columns) if columns is not None else names
+        chosen = [name for name in chosen if name not in (self._label, self._weight)]
+        odd = [name for name in chosen if not _is_number(self._schema.field(name).type)]
+        if odd:
+            raise SourceError(
+                f"{self._files[0]} has columns that are not numbers: {odd}. Name the columns that "
+                "are features with `columns`, or encode these."
+            )
+        if not chosen:
+            raise SourceError(f"{self._files[0]} has no columns beside {self._label!r}.")
+        return chosen
+
+    def _check(self, file: Path) -> None:
+        """Refuse a file whose columns differ from those of the first."""
+        schema = _schema(file)
+        for name, kind in self._types.items():
+            if name not in schema.names:
+                raise SourceError(f"{file} has no column {name!r}, which {self._files[0]} has.")
+            other = schema.field(name).type
+            is_label = name == self._label  # whose encoding may differ
+            if other != kind and not is_label and file.suffix not in (".csv", ".tsv"):
+                raise SourceError(
+                    f"Column {name!r} is of type {other} in {file}, but {kind} in "
+                    f"{self._files[0]}: all files must agree."
+                )
+
+    def _joined(self, batches: list[Any], file: Path, first: int) -> Batch:
+        """Make arrays of record batches."""
+        where = f"{file}, rows from {first}"
+        n = sum(batch.num_rows for batch in batches)
+        X = np.empty((n, len(self.names)), dtype=self.dtype)
+        labels, weights, start = [], [], 0
+        for batch in batches:
+            stop = start + batch.num_rows
+            for j, name in enumerate(self.names):
+                # Missing values become NaN, which is reported where all values are checked.
+                X[start:stop, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            labels.append(_labels(batch.column(self._label), self._label, where))
+            if self._weight:
+                weights.append(batch.column(self._weight).to_numpy(zero_copy_only=False))
+            start = stop
+        weight = np.concatenate(weights) if weights else None
+        return Batch(X, np.concatenate(labels), weight, where)
+
+
+def is_path(X: Any) -> bool:
+    """Tell whether X names a file or folder."""
+    return isinstance(X, str | Path)
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Reading tables needs pyarrow: pip install 'dkmeans[tables]'") from error
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(f for f in path.rglob("*") if f.suffix in _KINDS and f.is_file())
+        kinds = {_KINDS[f.suffix] for f in files}
+        if len(kinds) != 1:
+            found = "no" if not kinds else f"{' and '.join(sorted(kinds))}"
+            raise SourceError(f"The folder {path} has {found} files: one kind is needed.")
+        return files
+    if not path.exists():
+        raise SourceError(f"There is no file or folder {path}.")
+    if path.suffix not in _KINDS:
+        raise SourceError(f"{path} is none of the kinds that can be read: {sorted(_KINDS)}.")
+    return [path]
+
+
+def _open(file: Path, **more: Any) -> Any:
+    """Open a table, and say which if it cannot be read."""
+    import pyarrow as pa
+    from pyarrow import csv, ipc
+    from pyarrow import parquet as pq
+
+    kind = _KINDS[file.suffix]
+    try:
+        if kind == "parquet":
+            return pq.ParquetFile(file, pre_buffer=False, buffer_size=_SMALL)
+        if kind == "feather":
+            return ipc.open_file(pa.memory_map(str(file)))
+        return csv.open_csv(
+            file,
+            read_options=csv.ReadOptions(block_size=_PART),
+            parse_options=csv.ParseOptions(delimiter="\t" if file.suffix == ".tsv" else ","),
+            convert_options=csv.ConvertOptions(**more),
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{file} cannot be read: {error}") from error
+
+
+def _schema(file: Path) -> Any:
+    opened = _open(file)
+    schema = opened.schema_arrow if hasattr(opened, "schema_arrow") else opened.schema
+    if not schema.names:
+        raise SourceError(f"{file} has no columns.")
+    return schema
+
+
+def _batches(file: Path, columns: list[str], floats: list[str], rows: int) -> Iterator[Any]:
+    """Read a file in record batches of so many rows, about; text of some columns as float64."""
+    import pyarrow as pa
+
+    kind = _KINDS[file.suffix]
+    if kind == "csv":
+        types = dict.fromkeys(floats, pa.float64())
+        opened = _open(file, include_columns=columns, column_types=types)
+    else:
+        opened = _open(file)
+    try:
+        if kind == "parquet":
+            yield from opened.iter_batches(batch_size=rows, columns=columns)
+        elif kind == "feather":
+            for number in range(opened.num_record_batches):
+                batch = opened.get_batch(number).select(columns)
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+        else:
+            yield from opened
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{file} cannot be read: {error}") from error
+
+
+def _labels(column: Any, name: str, where: str) -> npt.NDArray[Any]:
+    import pyarrow as pa
+
+    if column.null_count:
+        raise SourceError(
+            f"{column.null_count} labels are missing in column {name!r} ({where}): drop these rows."
+        )
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    labels = column.to_numpy(zero_copy_only=False)
+    return labels.astype(str) if labels.dtype == object else labels
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))

@@ -1,0 +1,102 @@
+"""Labelled rows that are read block by block: how to open them, and passes over them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkmeans import validate
+from dkmeans.engine.margin_part import Part
+from dkmeans.engine.prefetch import ahead
+from dkmeans.engine.team import SweepTeam
+from dkmeans.firstlook import Look
+from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.sphere import unit_rows
+from dkmeans.readers.arrays import MappedBlocks, is_mapped
+from dkmeans.readers.batches import OwnBatches, are_batches
+from dkmeans.readers.blocks import Blocks, SourceError
+from dkmeans.readers.tables import TableBlocks, is_path
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Blocks that have been looked through once."""
+
+    training: validate.Training
+    sizes: list[int]  # rows of each block
+    read: Callable[[], Iterator[Matrix]]  # starts to read them again
+
+    def team(self, weights: Floats | None, about: dict[str, Any]) -> SweepTeam:
+        """Make parts, which have rows only while these are read."""
+        parts = []
+        for cut in cuts(self.sizes):
+            mine = None if weights is None else weights[cut]
+            parts.append(Part(None, self.training.y[cut], mine, start=cut.start, **about))
+        return SweepTeam(parts, self.read)
+
+
+def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:
+    """Find out how to read X block by block; None if it is an array or table in memory."""
+    if isinstance(X, TableBlocks | OwnBatches):
+        _refuse_columns(y, sample_weight)
+        return X
+    if is_path(X):
+        if not isinstance(y, str):
+            raise SourceError(f"X is a path, so y must be the name of the label column, not {y!r}.")
+        return TableBlocks(X, y, sample_weight, memory_mb=memory_mb)
+    if is_mapped(X, memory_mb):
+        return MappedBlocks(X, y, sample_weight, memory_mb)
+    if are_batches(X):
+        _refuse_columns(y, sample_weight)
+        return OwnBatches(X)
+    return None
+
+
+def look_through(
+    estimator: Any, blocks: Blocks, *, reach: float, afresh: bool, classes: Any = None
+) -> Stream:
+    """Read all blocks once, check them, and keep what is small: labels and weights.
+
+    Parameters are those of `validate.check_training`.
+    """
+    look = Look(estimator, blocks.names, afresh)
+    with ahead(blocks) as batches:
+        for batch in batches:
+            look.at(batch)
+    training = look.training(reach, classes)
+    unit = estimator.metric == "cosine"
+
+    def read() -> Iterator[Matrix]:
+        number = -1
+        for number, X in enumerate(_full(blocks, look)):
+            if number >= len(look.sizes) or X.shape != (look.sizes[number], look.n_features):
+                raise SourceError(
+                    f"The data changed while it was read: block {number} has the shape {X.shape} "
+                    "now, which is not what it had at first."
+                )
+            yield unit_rows(X) if unit else X
+        if number + 1 < len(look.sizes):
+            raise SourceError(
+                f"The data changed while it was read: there were {len(look.sizes)} blocks at "
+                f"first, and now there are {number + 1}."
+            )
+
+    return Stream(training, look.sizes, read)
+
+
+def _full(blocks: Blocks, look: Look) -> Iterator[Matrix]:
+    for batch in blocks:
+        if batch.X.shape[0]:
+            yield look.converted(batch)
+
+
+def cuts(sizes: list[int]) -> list[slice]:
+    """Where blocks of such sizes begin and end."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _refuse_columns(y: Any, sample_weight: Any) -> None:
+    if y is not None or sample_weight is not None:
+        raise SourceError("X brings its own labels and weights: leave y and sample_weight out.")

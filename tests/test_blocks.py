@@ -1,0 +1,259 @@
+"""Data that is read block by block gives, bit for bit, what the same rows in memory give."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, feather
+from pyarrow import parquet as pq
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.engine.prefetch import ahead
+from dkmeans.readers.blocks import SourceError
+from dkmeans.readers.tables import TableBlocks
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+SETTINGS = [
+    {"growth": "paper"},
+    {"growth": "paper", "max_clusters": 9, "prune": True},
+    {"growth": "best", "max_clusters": 12},
+    {"growth": "best", "max_clusters": 12, "refine": "margin"},
+    {"max_clusters": "auto"},
+    {"metric": "cosine", "max_clusters": 9, "refine": "margin"},
+]
+
+
+def same(a, b):
+    """Whether two fits agree to the last bit."""
+    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_"):
+        assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
+    assert a.cluster_classes_.tolist() == b.cluster_classes_.tolist()
+    assert (a.inertia_, a.n_iter_, a.converged_) == (b.inertia_, b.n_iter_, b.converged_)
+    for name in a.history_.dtype.names if hasattr(a.history_, "dtype") else ():
+        if name != "seconds":
+            np.testing.assert_array_equal(a.history_[name], b.history_[name])
+    assert [c.tolist() for c in a.conflicts_] == [c.tolist() for c in b.conflicts_]
+    np.testing.assert_array_equal(a.path_.training_error, b.path_.training_error)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    X = (rng.normal(size=(400, 4)) + 1.5 * y[:, None]).astype(np.float32)
+    X[200:205] = X[:5]  # the same rows with other labels, in other blocks
+    return X, np.array(["red", "green", "blue"])[y], rng.integers(0, 4, 400).astype(float)
+
+
+def batches(X, y, w, sizes):
+    """A function that makes batches."""
+    ends = np.cumsum(sizes)
+    cuts = [slice(b - a, b) for a, b in zip(sizes, ends, strict=True)]
+    return lambda: ((X[c], y[c]) if w is None else (X[c], y[c], w[c]) for c in cuts)
+
+
+@pytest.mark.parametrize("parameters", SETTINGS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_batches(labelled, parameters, weighted, n_threads):
+    X, y, w = labelled
+    w = w if weighted else None
+    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    model = DiscriminativeKMeans(**parameters, n_threads=n_threads)
+    same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
+
+
+@pytest.mark.parametrize("parameters", SETTINGS[:4])
+def test_sparse_batches(labelled, parameters):
+    X, y, _ = labelled
+    X = np.where(X > 1, X, 0)
+    whole = DiscriminativeKMeans(**parameters).fit(sp.csr_array(X), y)
+    parts = batches(sp.csr_array(X), y, None, [100, 100, 200])
+    same(DiscriminativeKMeans(**parameters).fit(parts), whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=strategies.weighted(), parameters=strategies.parameters, cut=st.integers(0, 30))
+def test_parts_do_not_matter(data, parameters, cut):
+    X, y, w = data
+    sizes = [min(cut, len(X)), len(X) - min(cut, len(X))]
+    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    same(DiscriminativeKMeans(**parameters).fit(batches(X, y, w, sizes)), whole)
+
+
+def table(X, y, w=None):
+    """An Arrow table with features a, b, ..., and the columns kind and weight."""
+    columns = {name: X[:, j] for j, name in zip(range(X.shape[1]), "abcdefgh", strict=False)}
+    columns |= {"kind": y} | ({} if w is None else {"weight": w})
+    return pa.table(columns)
+
+
+WRITERS = {
+    ".parquet": lambda t, path: pq.write_table(t, path, row_group_size=70),
+    ".csv": csv.write_csv,
+    ".tsv": lambda t, path: csv.write_csv(t, path, csv.WriteOptions(delimiter="\t")),
+    ".feather": lambda t, path: feather.write_feather(t, path, chunksize=70),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("parameters", SETTINGS[:3])
+def test_tables(labelled, tmp_path, kind, files, parameters):
+    X, y, w = labelled
+    if kind in (".csv", ".tsv"):
+        X = X.astype(np.float64)
+    for number, part in enumerate(np.array_split(np.arange(len(X)), files)):
+        WRITERS[kind](table(X[part], y[part], w[part]), tmp_path / f"part-{number}{kind}")
+    path = tmp_path if files > 1 else tmp_path / f"part-0{kind}"
+    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    model = DiscriminativeKMeans(**parameters, memory_mb=0.05).fit(path, "kind", "weight")
+    same(model, whole)
+    assert model.feature_names_in_.tolist() == list("abcd")
+
+
+def test_dictionary_encoded_labels_and_chosen_columns(labelled, tmp_path):
+    X, y, _ = labelled
+    whole = table(X, y).append_column("note", pa.array(["x"] * len(X)))
+    encoded = whole.set_column(4, "kind", whole["kind"].dictionary_encode())
+    pq.write_table(encoded, tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match=r"not numbers: \['note'\]"):
+        DiscriminativeKMeans(9).fit(str(tmp_path / "t.parquet"), "kind")
+    blocks = TableBlocks(tmp_path / "t.parquet", "kind", columns=["c", "a"])
+    expected = DiscriminativeKMeans(9).fit(np.ascontiguousarray(X[:, [2, 0]]), y)
+    same(DiscriminativeKMeans(9).fit(blocks), expected)
+
+
+def test_memory_maps(labelled, tmp_path):
+    X, y, w = labelled
+    mapped = np.memmap(tmp_path / "x", X.dtype, "w+", offset=24, shape=X.shape)
+    mapped[:] = X
+    mapped.flush()
+    mapped = np.memmap(tmp_path / "x", X.dtype, "r", offset=24, shape=X.shape)
+    whole = DiscriminativeKMeans(12).fit(X, y, w)
+    same(DiscriminativeKMeans(12, memory_mb=0.002).fit(mapped, y, w), whole)
+    same(
+        DiscriminativeKMeans(12, memory_mb=0.001).fit(mapped[::-1], y[::-1], w[::-1]),
+        DiscriminativeKMeans(12).fit(X[::-1], y[::-1], w[::-1]),
+    )
+    with pytest.raises(SourceError, match="y has the shape"):
+        DiscriminativeKMeans(12, memory_mb=0.002).fit(mapped, y[:-1])
+
+
+def test_going_on_with_blocks(labelled):
+    X, y, w = labelled
+    one, two = (DiscriminativeKMeans(12, growth="paper") for _ in range(2))
+    one.partial_fit(X[:200], y[:200], sample_weight=w[:200])
+    two.partial_fit(batches(X[:200], y[:200], w[:200], [120, 80]))
+    same(one, two)
+    one.partial_fit(X[200:], y[200:], sample_weight=w[200:])
+    two.partial_fit(batches(X[200:], y[200:], w[200:], [50, 150]))
+    same(one, two)
+    with pytest.raises(SourceError, match="4"):
+        two.partial_fit(lambda: [(X[:, :3], y)])
+
+
+def test_what_is_wrong_is_said(labelled, tmp_path):
+    X, y, w = labelled
+    model = DiscriminativeKMeans(9)
+
+    def refused(match, *arguments):
+        with pytest.raises(SourceError, match=match):
+            model.fit(*arguments)
+        assert not hasattr(model, "cluster_centers_")
+
+    refused("only once", iter([(X, y)]))
+    refused("must be a tuple", lambda: [X])
+    refused("as many labels", lambda: [(X, y[:-1])])
+    refused("3 features", lambda: [(X, y), (X[:, :3], y)])
+    refused("is of type float64", lambda: [(X, y), (X.astype(float), y)])
+    refused("all blocks need weights", lambda: [(X, y), (X, y, w)])
+    refused("no rows", lambda: [])
+    refused("leave y", lambda: [(X, y)], y)
+    bad = X.copy()
+    bad[7, 2] = np.nan
+    refused(r"batch 1.*NaN in row 7, column 2", lambda: [(X, y), (bad, y)])
+    calls = []
+
+    def changing():
+        calls.append(0)
+        return [(X, y), (X, y)][: 3 - len(calls)] if len(calls) > 1 else [(X, y), (X, y)]
+
+    refused("changed while it was read", changing)
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(table(X, y), first)
+    refused("no file or folder", tmp_path / "nothing.parquet", "kind")
+    refused("name of the label column", first, y)
+    refused("Did you mean 'kind'", first, "knd")
+    pq.write_table(table(X, y).drop_columns(["b"]), second)
+    refused("b.parquet has no column 'b'", tmp_path, "kind")
+    pq.write_table(table(X.astype(np.float64), y), second)
+    refused("type double in .*b.parquet, but float", tmp_path, "kind")
+    second.write_bytes(first.read_bytes()[:-100])
+    refused("b.parquet cannot be read", tmp_path, "kind")
+    second.write_bytes(first.read_bytes()[:2000] + bytes(500) + first.read_bytes()[2500:])
+    refused("b.parquet", tmp_path, "kind")
+    missing = table(X, y).set_column(4, "kind", pa.array([None, *y[1:]]))
+    pq.write_table(missing, second)
+    refused("1 labels are missing in column 'kind'.*b.parquet", tmp_path, "kind")
+    (tmp_path / "c.csv").write_text("a,kind\n1,x\n")
+    refused("csv and parquet files", tmp_path, "kind")
+    pq.write_table(table(X[:0], y[:0]), second)  # an empty file is no harm
+    (tmp_path / "c.csv").unlink()
+    same(DiscriminativeKMeans(9).fit(tmp_path, "kind"), DiscriminativeKMeans(9).fit(X, y))
+
+
+def test_reading_ahead_passes_errors_on_and_stops():
+    def some():
+        yield from range(3)
+        raise OSError("gone")
+
+    with ahead(some()) as numbers:
+        assert [next(numbers) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(OSError, match="gone"):
+            next(numbers)
+    with ahead(iter(range(1000))) as numbers:
+        assert next(numbers) == 0
+    assert not [t for t in threading.enumerate() if t.name == "dkmeans-reader"]
+
+
+LIMITED = """
+import sys, re
+import numpy as np
+from dkmeans import DiscriminativeKMeans
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
+DiscriminativeKMeans(4, memory_mb=16).fit(sys.argv[1] + "/small", "kind")
+before = peak()
+DiscriminativeKMeans(8, memory_mb=64, **eval(sys.argv[2])).fit(sys.argv[1] + "/large", "kind")
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("parameters", [{"growth": "paper"}, {"growth": "best"}])
+def test_memory_stays_within_the_budget(tmp_path, parameters):
+    rng = np.random.default_rng(0)
+    for folder, n, parts in (("small", 36_000, 1), ("large", 50_000, 8)):
+        (tmp_path / folder).mkdir()
+        for number in range(parts):
+            y = rng.integers(0, 2, n)
+            X = (rng.normal(size=(n, 120)) + y[:, None]).astype(np.float32)
+            columns = {f"x{j}": X[:, j] for j in range(120)} | {"kind": y}
+            pq.write_table(pa.table(columns), tmp_path / folder / f"{number}.parquet")
+    # 183 MiB of rows; a budget of 64, and what is kept of each of 400,000 rows.
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path), repr(parameters)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    per_row = {"paper": 60, "best": 300}[parameters["growth"]]
+    assert float(done.stdout) < 64 + 400_000 * per_row / 2**20
