@@ -26,8 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans, ModelFileError, load, save
-from dkmeans.export import atomic
+from dkmeans import DiscriminativeKMeans, ModelFileError, atomic, load, save
 from dkmeans.export.tables import to_csv, to_json
 from dkmeans.export.write import write
 

@@ -1,5 +1,6 @@
 """`DiscriminativeKMeans`, the estimator."""
 
+import os
 from collections.abc import Callable
 from os import PathLike
 from typing import Any, Literal, Self
@@ -78,7 +79,11 @@ class DiscriminativeKMeans(
         For `partial_fit` on data that drift: the number of new rows after which earlier rows
         count half. None never forgets.
     memory_mb : float or None, default=None
-        Bound on the memory for work arrays, in MiB. It changes the speed, never the result.
+        Bound on the memory for work arrays and blocks that are read, in MiB. It changes the speed,
+        never the result.
+    checkpoint : path or None, default=None
+        File in which a fit notes every now and then how far it is. If it is ended by force, the
+        same call goes on from there, with the same result; at the end the file is removed.
     warm_start : bool, default=False
         Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
@@ -167,6 +172,7 @@ class DiscriminativeKMeans(
         prune: bool = False,
         half_life: float | None = None,
         memory_mb: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         warm_start: bool = False,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -182,6 +188,7 @@ class DiscriminativeKMeans(
         self.prune = prune
         self.half_life = half_life
         self.memory_mb = memory_mb
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.n_threads = n_threads
         self.verbose = verbose

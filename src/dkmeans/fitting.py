@@ -3,6 +3,8 @@
 Nothing here changes the estimator: what comes out is for it to take over, all at once.
 """
 
+import hashlib
+import json
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans import journey, progress, sources, streaming, validate
+from dkmeans.checkpoint.journal import Journal
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
@@ -77,6 +80,7 @@ def prepare(
         unit,
         remembered,
         n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
+        journal=_journal(estimator, training, start, how) if estimator.checkpoint else None,
     )
     least = None
     if estimator.min_cluster_size is not None:
@@ -106,6 +110,31 @@ def prepare(
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
+def _journal(
+    estimator: Any, training: validate.Training, start: Start | None, how: How
+) -> Callable[[str], Journal]:
+    """Prepare to open the checkpoint of a fit, or to begin it."""
+    own = {
+        "n_threads",
+        "memory_mb",
+        "verbose",
+        "checkpoint",
+        "warm_start",
+    }  # which do not change the result
+    params = estimator.get_params(deep=False)
+    chosen = {name: repr(value) for name, value in params.items() if name not in own}
+    digest = hashlib.sha256(how.encode())
+    if start is not None:
+        for part in (start.prototypes.centers, start.prototypes.ids, *start.memory.sums):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    about = {
+        "parameters": json.dumps(chosen, sort_keys=True),
+        "classes": repr(training.classes.tolist()),
+        "prototypes to go on from": digest.hexdigest(),
+    }
+    return lambda data: Journal(estimator.checkpoint, about | {"data": data})
+
+
 def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str, Any]) -> Any:
     """Look through data that is not in the memory of this process; None if it is."""
     if is_dask(X):
@@ -124,6 +153,18 @@ def complete(
     estimator: Any, fit: Fit, audience: Sequence[progress.Listener] = ()
 ) -> dict[str, Any]:
     """Run a fit to its end, or to where a listener ends it, and put together what is fitted."""
+    try:
+        fitted = _complete(estimator, fit, audience)
+    except KeyboardInterrupt:
+        if fit.source.journal is not None:
+            fit.source.journal.write()
+        raise
+    if fit.source.journal is not None:
+        fit.source.journal.end()
+    return fitted
+
+
+def _complete(estimator: Any, fit: Fit, audience: Sequence[progress.Listener]) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     budget = fit.run.rules.max_clusters
 

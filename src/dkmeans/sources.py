@@ -1,10 +1,13 @@
 """From checked arrays to the rows that the engine works on."""
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from dkmeans.checkpoint.journal import Journal, JournalTeam
 from dkmeans.checks import WIDEST
 from dkmeans.engine.items import agree_on_labels
 from dkmeans.engine.margin_part import Part
@@ -27,6 +30,7 @@ class Source:
     rows: Rows
     conflicts: list[Indices]
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
+    journal: Journal | None = None
 
 
 class Teams(Protocol):
@@ -44,6 +48,7 @@ def make_source(
     unit: float | None = None,
     remembered: Memory | None = None,
     n_centers: int = 1,
+    journal: Callable[[str], Journal] | None = None,
 ) -> Source:
     """Make rows ready for a fit.
 
@@ -59,6 +64,8 @@ def make_source(
         What earlier rows left, to be added to these.
     n_centers : int
         How many centres the rows are going to be compared with, about.
+    journal : callable, optional
+        Opens the journal of a fit that may be taken up again, for data of some fingerprint.
     """
     weights, unit = _in_units(training, unit)
     about = {
@@ -71,6 +78,8 @@ def make_source(
         team = LocalTeam([Part(training.X, training.y, weights, **about)])
     else:
         team = stream.team(weights, about)
+    kept = JournalTeam(team) if journal is not None else None
+    team = team if kept is None else kept
     rows = Rows(
         team,
         training.dtype,
@@ -79,7 +88,21 @@ def make_source(
         remembered=remembered,
         n_centers=n_centers,
     )
-    return Source(rows, agree_on_labels(team), unit)
+    conflicts = agree_on_labels(team)
+    if journal is None or kept is None:
+        return Source(rows, conflicts, unit)
+    opened = journal(_fingerprint(rows))
+    kept.start(opened)
+    return Source(rows, conflicts, unit, opened)
+
+
+def _fingerprint(rows: Rows) -> str:
+    """Tell data from other data: rows in their order, with classes and weights."""
+    _, y, weights = rows.labelled()
+    digest = hashlib.sha256(rows.hashes().tobytes())
+    digest.update(y.astype(np.int64).tobytes())
+    digest.update(b"" if weights is None else weights.tobytes())
+    return digest.hexdigest()
 
 
 def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:

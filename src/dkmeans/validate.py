@@ -2,6 +2,7 @@
 
 import copy
 import numbers
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,12 @@ def check_parameters(params: dict[str, Any]) -> None:
         )
     for name in ("prune", "warm_start"):
         require(name, isinstance(params[name], bool | np.bool_), "it must be True or False")
+    path = params["checkpoint"]
+    require(
+        "checkpoint",
+        path is None or (isinstance(path, str | os.PathLike) and bool(os.fspath(path))),
+        "it must be None or the path of a file",
+    )
     cw = params["class_weight"]
     require(
         "class_weight",

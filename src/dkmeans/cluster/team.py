@@ -9,7 +9,7 @@ import numpy as np
 from distributed import Client, wait
 
 from dkmeans.cluster.holder import Holder
-from dkmeans.cluster.log import Log
+from dkmeans.engine.log import Log
 
 _TRIES = 4  # at replacing workers without a pass that succeeds
 _logger = logging.getLogger("dkmeans")

@@ -201,14 +201,12 @@ class Rows:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Come back, at the end, to the cells that rows are in now."""
+        """Come back, at the end, to the cells that rows are in now; not if something goes wrong."""
         state, units = self._state, self._square_units
         self.each("keep")
-        try:
-            yield
-        finally:
-            self.each("come_back")
-            self._state, self._square_units = state, units
+        yield
+        self.each("come_back")
+        self._state, self._square_units = state, units
 
     def tally_all(self) -> Tally:
         """Tally all rows as one group."""

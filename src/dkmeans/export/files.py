@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 import dkmeans
+from dkmeans.atomic import write_atomically
 from dkmeans.export import scaling, state
-from dkmeans.export.atomic import write_atomically
 from dkmeans.export.container import Arrays, Document, pack, unpack
 from dkmeans.export.refused import RefusedError, require
 

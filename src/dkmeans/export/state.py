@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans import validate
+from dkmeans.checks import InvalidParameterError
 from dkmeans.engine.memory import Memory
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export import labels
@@ -114,7 +115,8 @@ def _codes(found: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np
 
 def _parameters(model: DiscriminativeKMeans) -> Document:
     known = DiscriminativeKMeans().get_params(deep=False)
-    found = {name: getattr(model, name) for name in known}
+    # Where fits of others keep their checkpoints is nobody's business here.
+    found = {name: getattr(model, name) for name in known} | {"checkpoint": None}
     validate.check_parameters(found)
     weights = found.pop("class_weight")
     if isinstance(weights, dict):
@@ -149,9 +151,10 @@ def _read_parameters(found: Any) -> dict[str, Any]:
         require(all(type(x) in (int, float) and 0 <= x < np.inf for x in values), wrong)
         require(len(keys) == len(values) == len(set(keys)), wrong)
         parameters["class_weight"] = dict(zip(keys, values, strict=True))
+    require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
     try:
         validate.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
-    except validate.InvalidParameterError as error:
+    except InvalidParameterError as error:
         raise RefusedError(f"has a parameter that is not accepted ({str(error)[:200]})") from error
     return parameters
 

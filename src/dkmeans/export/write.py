@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from dkmeans.export.atomic import write_atomically
+from dkmeans.atomic import write_atomically
 from dkmeans.export.tables import to_csv, to_json
 
 ENDINGS = (".onnx", ".json", ".csv")

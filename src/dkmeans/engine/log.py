@@ -3,8 +3,17 @@
 from typing import Any
 
 Call = tuple[str, tuple[Any, ...]]
-_SETUP = frozenset({"facts", "set_grids", "set_scale", "relabel", "give_way"})
-_KEPT = _SETUP | {"margins", "try_without", "inherit", "gather", "assign", "rename", "label_all"}
+_SETUP = frozenset({"facts", "set_grids", "set_scale", "spread_bound", "relabel", "give_way"})
+_KEPT = _SETUP | {
+    "keep",
+    "margins",
+    "try_without",
+    "inherit",
+    "gather",
+    "assign",
+    "rename",
+    "label_all",
+}
 _PASSING = frozenset({"assign_own", "tally_won"})  # until cells are those of before again
 
 
@@ -17,7 +26,6 @@ class Log:
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
-        self._marks: list[int] = []  # where cells have been kept
 
     def add(self, method: str, arguments: tuple[Any, ...]) -> None:
         """Note a call."""
@@ -27,30 +35,30 @@ class Log:
         if method == "assign":
             prototypes, came_from, _, found = arguments
             arguments = (prototypes, came_from, False, found)
-        if method == "keep":
-            self._marks.append(len(self._calls))
-        elif method == "come_back":
-            mark = self._marks.pop()
+        if method == "come_back":
+            mark = max(i for i, call in enumerate(self._calls) if call[0] == "keep")
             since = [call for call in self._calls[mark:] if call[0] in _SETUP | {"margins"}]
             self._calls[mark:] = since
-        elif method in _KEPT or (method in _PASSING and self._marks):
+        elif method == "spread_sum":  # needs what the other has found, once
+            self._calls = [call for call in self._calls if call[0] != "spread_bound"]
+        elif method in _KEPT or (method in _PASSING and self._is_passing()):
             if method == "margins":
-                forgotten = set(arguments[2])
-                self._calls = [
-                    call
-                    for call in self._calls
-                    if call[0] != "margins" or call[1][1] not in forgotten
-                ]
+                self._forget(set(arguments[2]))
             self._calls.append((method, arguments))
-            if method in ("assign", "gather") and not self._marks:
+            if method in ("assign", "gather") and not self._is_passing():
                 self._shorten()
 
     def calls(self) -> list[Call]:
         """List what to do, in order."""
-        calls = list(self._calls)
-        for mark in reversed(self._marks):
-            calls.insert(mark, ("keep", ()))
-        return calls
+        return list(self._calls)
+
+    def _is_passing(self) -> bool:
+        """Tell whether cells have been kept, to come back to."""
+        return any(call[0] == "keep" for call in self._calls)
+
+    def _forget(self, numbers: set[int]) -> None:
+        """Leave out margins that are no longer kept."""
+        self._calls = [c for c in self._calls if c[0] != "margins" or c[1][1] not in numbers]
 
     def _shorten(self) -> None:
         """Leave out what came before the last pass but one that assigned all rows."""

@@ -1,0 +1,45 @@
+"""The file of a checkpoint: a checksum, and what the passes of a fit returned so far."""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from safetensors.numpy import load, save
+
+from dkmeans.atomic import write_atomically
+from dkmeans.checkpoint.encode import Arrays
+
+_MAGIC = b"dkmeans checkpoint 1\n"
+Call = tuple[str, Any]  # a method, and what it returned, as JSON
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be taken up."""
+
+
+def write(
+    path: str | os.PathLike[str], about: dict[str, str], calls: list[Call], arrays: Arrays
+) -> None:
+    """Write a checkpoint, whole or not at all."""
+    text = json.dumps({"about": about, "calls": calls})
+    body = save(arrays, {"json": text})
+    write_atomically(path, _MAGIC + hashlib.sha256(body).digest() + body)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Call], Arrays]:
+    """Read a checkpoint; a file that is not whole is refused."""
+    with open(path, "rb") as file:
+        data = file.read()
+    where = f"The checkpoint {os.fspath(path)!r}"
+    advice = "delete it to start afresh, or name another"
+    if not data.startswith(_MAGIC):
+        raise CheckpointError(f"{where} is not a checkpoint of this version: {advice}.")
+    start = len(_MAGIC)
+    digest, body = data[start : start + 32], data[start + 32 :]
+    if hashlib.sha256(body).digest() != digest:
+        raise CheckpointError(f"{where} is damaged, its checksum does not match: {advice}.")
+    size = int.from_bytes(body[:8], "little")
+    document = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["json"])
+    calls = [(method, result) for method, result in document["calls"]]
+    return document["about"], calls, load(body)

@@ -1,0 +1,249 @@
+"""A fit that is ended by force and started again ends as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.checkpoint import journal
+from dkmeans.checkpoint.encode import decode, encode
+from dkmeans.checkpoint.file import CheckpointError
+from dkmeans.engine.grids import Facts
+from dkmeans.engine.sums import Sums
+from dkmeans.engine.team import LocalTeam, SweepTeam
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+SETTINGS = [
+    {"growth": "paper"},
+    {"growth": "best", "max_clusters": 12, "refine": "margin", "max_iter": 8},
+    {"growth": "best", "max_clusters": 9, "prune": True},
+    {"max_clusters": "auto", "growth": "paper"},
+    {"metric": "cosine", "max_clusters": 9},
+]
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    """Write after every pass."""
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(journal, "_SHARE", 0)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 150)
+    X = rng.normal(size=(150, 3)) + 1.2 * y[:, None]
+    X[:3] = X[10:13]
+    return X, y, rng.integers(0, 3, 150).astype(float)
+
+
+class Killed(BaseException):
+    """What cannot be caught by accident."""
+
+
+def fit_and_die(model, after, monkeypatch, *data):
+    """Fit until a number of passes have been made; tell whether it died."""
+    count = 0
+
+    def dying(team, method):
+        nonlocal count
+        count += 1
+        if count > after:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        for kind in (LocalTeam, SweepTeam):
+            original = kind.each
+
+            def each(self, method, *arguments, original=original):
+                dying(self, method)
+                return original(self, method, *arguments)
+
+            patch.setattr(kind, "each", each)
+        try:
+            model.fit(*data)
+        except Killed:
+            return True
+    return False
+
+
+def same(a, b):
+    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_"):
+        assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
+    assert (a.inertia_, a.n_iter_, a.converged_) == (b.inertia_, b.n_iter_, b.converged_)
+    np.testing.assert_array_equal(a.path_.training_error, b.path_.training_error)
+    assert a.tree_.id.tolist() == b.tree_.id.tolist()
+
+
+@pytest.mark.parametrize("parameters", SETTINGS)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_fit_that_dies_again_and_again(labelled, tmp_path, monkeypatch, parameters, blocks):
+    X, y, w = labelled
+    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    data = (X, y, w)
+    if blocks:
+        data = (lambda: [(X[:70], y[:70], w[:70]), (X[70:], y[70:], w[70:])],)
+    path = tmp_path / "checkpoint"
+    model = DiscriminativeKMeans(**parameters, checkpoint=path)
+    deaths, after = 0, 12
+    while fit_and_die(model, after, monkeypatch, *data):
+        deaths += 1
+        after += 9  # to catch up takes a few passes, too
+        assert not hasattr(model, "cluster_centers_")
+        assert deaths < 200
+    assert deaths > 2
+    same(model, whole)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("after", range(10, 60, 7))
+def test_passes_are_not_made_again(labelled, tmp_path, monkeypatch, after):
+    X, y, _ = labelled
+    passes = []
+    original = LocalTeam.each
+
+    def each(self, method, *arguments):
+        passes.append(method)
+        return original(self, method, *arguments)
+
+    monkeypatch.setattr(LocalTeam, "each", each)
+    DiscriminativeKMeans(12, growth="best").fit(X, y)
+    whole = len(passes)
+    model = DiscriminativeKMeans(12, growth="best", checkpoint=tmp_path / "c")
+    if not fit_and_die(model, after, monkeypatch, X, y):
+        return
+    passes.clear()
+    model.fit(X, y)
+    assert len(passes) <= whole - after + 30  # setting up, and catching up
+
+
+def test_other_data_or_parameters_are_refused(labelled, tmp_path, monkeypatch):
+    X, y, w = labelled
+    path = tmp_path / "c"
+
+    def begun():
+        path.unlink(missing_ok=True)
+        assert fit_and_die(DiscriminativeKMeans(12, checkpoint=path), 20, monkeypatch, X, y)
+
+    begun()
+    content = path.read_bytes()
+    other = X.copy()
+    other[7, 1] += 1e-9
+    for model, data, what in (
+        (DiscriminativeKMeans(12), (other, y), "data"),
+        (DiscriminativeKMeans(12), (X[::-1], y[::-1]), "data"),
+        (DiscriminativeKMeans(12), (X, y, w), "data"),
+        (DiscriminativeKMeans(13), (X, y), "parameters"),
+        (DiscriminativeKMeans(12, repulsion=0.5), (X, y), "parameters"),
+        (DiscriminativeKMeans(12), (X, y + 1), "classes"),
+    ):
+        with pytest.raises(CheckpointError, match=f"other {what}.*delete it"):
+            model.set_params(checkpoint=path).fit(*data)
+        assert path.read_bytes() == content
+    DiscriminativeKMeans(12, checkpoint=path, n_threads=2, memory_mb=50).fit(X, y)
+
+
+def test_damaged_files_are_refused(labelled, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    path = tmp_path / "c"
+    model = DiscriminativeKMeans(6, growth="paper", checkpoint=path)
+    assert fit_and_die(model, 14, monkeypatch, X, y)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    damaged = [whole[:n] for n in np.linspace(0, len(whole) - 1, 60).astype(int)]
+    damaged += [whole + b"x", b"something else", whole[1:]]
+    for at in rng.integers(0, len(whole), 200):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        damaged.append(bytes(flipped))
+    for data in damaged:
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match=r"damaged|not a checkpoint"):
+            model.fit(X, y)
+        assert not hasattr(model, "cluster_centers_")
+    path.write_bytes(whole)
+    same(model.fit(X, y), DiscriminativeKMeans(6, growth="paper").fit(X, y))
+
+
+def test_going_on_with_a_checkpoint(labelled, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    plain = DiscriminativeKMeans(9).partial_fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
+    path = tmp_path / "c"
+    model = DiscriminativeKMeans(9, checkpoint=path).partial_fit(X[:80], y[:80])
+    model.partial_fit(X[80:], y[80:])
+    same(model, plain)
+    assert fit_and_die(DiscriminativeKMeans(9, checkpoint=path), 14, monkeypatch, X, y)
+    with pytest.raises(CheckpointError, match="to go on from"):
+        model.set_params(warm_start=True).fit(X, y)
+
+
+def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    monkeypatch.setattr(journal, "EVERY", 1e9)
+    path = tmp_path / "c"
+    model, count = DiscriminativeKMeans(12, checkpoint=path), 0
+    original = LocalTeam.each
+
+    def each(self, method, *arguments):
+        nonlocal count
+        count += 1
+        if count == 40:
+            raise KeyboardInterrupt
+        return original(self, method, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTeam, "each", each)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    assert path.exists()
+    same(model.fit(X, y), DiscriminativeKMeans(12).fit(X, y))
+
+
+PROGRAM = """
+import sys, numpy as np
+from dkmeans import DiscriminativeKMeans
+from dkmeans.checkpoint import journal
+journal.EVERY = 0.0
+rng = np.random.default_rng(0)
+y = rng.integers(0, 4, 20_000)
+X = rng.normal(size=(20_000, 6)) + 0.8 * y[:, None]
+model = DiscriminativeKMeans(60, refine="margin", max_iter=20, checkpoint=sys.argv[1] or None)
+model.fit(X, y)
+np.save(sys.argv[2], model.cluster_centers_)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
+def test_a_process_that_is_killed(tmp_path):
+    path, out = tmp_path / "c", tmp_path / "out.npy"
+    program = [sys.executable, "-c", PROGRAM]
+    kills = 0
+    while not out.exists():
+        process = subprocess.Popen([*program, str(path), str(out)])
+        before = path.stat().st_size if path.exists() else 0
+        while process.poll() is None:
+            if kills < 3 and path.exists() and path.stat().st_size > before + 20_000:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                process.wait()
+            time.sleep(0.01)
+        assert process.returncode in (0, -signal.SIGKILL)
+    assert kills == 3
+    subprocess.run([*program, "", str(tmp_path / "plain.npy")], check=True)
+    assert np.load(out).tobytes() == np.load(tmp_path / "plain.npy").tobytes()
+
+
+def test_what_passes_return_survives():
+    sums = Sums(np.arange(2), np.ones((3, 2)), np.zeros((3, 2, 4)), np.ones((3, 2)))
+    facts = Facts(1, 1, 4, None, np.ones(2), np.ones(2), 1.0, np.inf, False, True)
+    value = [(sums, facts), {3: np.zeros((0, 2), np.float32)}, (1.5, -np.inf, 2, True, None, "x")]
+    arrays = {}
+    found = decode(encode(value, arrays), arrays)
+    assert repr(found) == repr(value)
+    assert found[1][3].dtype == np.float32
