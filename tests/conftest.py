@@ -12,6 +12,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 _STUDIES = {
+    "test_checkpoint",
     "test_gram",
     "test_imbalance",
     "test_oracle",

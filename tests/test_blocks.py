@@ -59,17 +59,19 @@ def batches(X, y, w, sizes):
     return lambda: ((X[c], y[c]) if w is None else (X[c], y[c], w[c]) for c in cuts)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("parameters", SETTINGS)
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_batches(labelled, parameters, weighted, n_threads):
+def test_batches(labelled, parameters, weighted):
     X, y, w = labelled
     w = w if weighted else None
     whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    model = DiscriminativeKMeans(**parameters, n_threads=n_threads)
-    same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
+    for n_threads in (1, 2):
+        model = DiscriminativeKMeans(**parameters, n_threads=n_threads)
+        same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("parameters", SETTINGS[:4])
 def test_sparse_batches(labelled, parameters):
     X, y, _ = labelled
@@ -79,6 +81,7 @@ def test_sparse_batches(labelled, parameters):
     same(DiscriminativeKMeans(**parameters).fit(parts), whole)
 
 
+@pytest.mark.study
 @settings(max_examples=60, deadline=None)
 @given(data=strategies.weighted(), parameters=strategies.parameters, cut=st.integers(0, 30))
 def test_parts_do_not_matter(data, parameters, cut):

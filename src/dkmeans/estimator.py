@@ -1,7 +1,6 @@
 """`DiscriminativeKMeans`, the estimator."""
 
 import os
-from collections.abc import Callable
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -19,7 +18,8 @@ from sklearn.utils import Tags
 from dkmeans import fitting, journey, progress, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
-from dkmeans.engine import decide, edit, query
+from dkmeans.editing import EditingMixin
+from dkmeans.engine import decide, query
 from dkmeans.engine.threads import calm_blas, default_threads
 from dkmeans.summary import HTMLSummaryMixin
 
@@ -29,6 +29,7 @@ __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 class DiscriminativeKMeans(
     HTMLSummaryMixin,
     CallbackSupportMixin,
+    EditingMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
@@ -268,55 +269,6 @@ class DiscriminativeKMeans(
         model._publish(journey.at(self, k))
         return model
 
-    def drop(self, ids: Any) -> Self:
-        """Remove prototypes by id, with all that they remember.
-
-        Parameters
-        ----------
-        ids : int or array-like of int
-            Entries of `cluster_ids_`. At least one prototype must remain.
-
-        Returns
-        -------
-        self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
-        """
-        return self._edit(edit.drop, validate.check_ids(self, ids, leave_one=True))
-
-    def merge(self, ids: Any) -> Self:
-        """Merge prototypes of one class into the heaviest, which keeps its id.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            Two or more entries of `cluster_ids_`.
-
-        Returns
-        -------
-        self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
-        """
-        return self._edit(edit.merge, validate.check_ids(self, ids, one_class=True))
-
-    def set_center(self, id: int, center: Any) -> Self:
-        """Put a prototype somewhere else.
-
-        Parameters
-        ----------
-        id : int
-            Entry of `cluster_ids_`.
-        center : array-like of shape (n_features_in_,)
-            Where it should be.
-
-        Returns
-        -------
-        self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
-        """
-        ids = validate.check_ids(self, id)
-        where = validate.check_rows(self, np.reshape(center, (1, -1)))[0]
-        return self._edit(edit.set_center, ids, where)
-
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest prototype of each row.
 
@@ -475,10 +427,6 @@ class DiscriminativeKMeans(
             fitted = fitting.complete(self, fit, [*audience, hear])
             callbacks.end(fitted)
         self._publish(fitted)
-
-    def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:
-        self._publish(fitting.edited(self, change, *arguments))
-        return self
 
     def _publish(self, fitted: dict[str, Any]) -> None:
         """Replace all fitted attributes at once."""
