@@ -268,7 +268,7 @@ class Naive:
         children, claims, unfinished = [], [], self.unfinished()
         for i, groups in enumerate(self.cells()):
             proto = self.protos[i]
-            cls, place = proto.cls, tuple(proto.center)
+            cls, place = proto.cls, (tuple(proto.center), proto.cls)
             large = [g for g in groups if self.is_large(g)]
             if i in unfinished and len({g.cls for g in large}) < 2 and place not in changed:
                 cls = self.heaviest(groups).cls

@@ -124,3 +124,15 @@ def test_filling_up_a_budget_is_not_convergence():
     model.fit(column(4, 1, -2, -2, 1, -3, -4), [2, 2, 1, 0, 1, 0, 2])
     assert model.history_.phase[-1] == "fill"
     assert not model.converged_
+
+
+def test_two_prototypes_at_one_place_both_take_the_class_of_the_rows():
+    # In float32 all these are the same point. Old rows left prototypes of two classes there, and
+    # rows of a third, heavier one came.
+    place = np.full((1, 3), 1e6, dtype=np.float32)
+    model = DiscriminativeKMeans(repulsion=0.25).fit(np.append(place, place + 1e3, axis=0), [0, 1])
+    model.set_center(int(model.cluster_ids_[1]), place[0])
+    assert (model.cluster_centers_ == place).all()
+    model.partial_fit(place, [3], sample_weight=[5.0])
+    assert model.converged_
+    assert model.predict(place).tolist() == [3]

@@ -8,15 +8,16 @@ nearest prototype is zero. Identical rows carry one label (`items`), and rows th
 are not at distance zero (`kernels.rowhash`). A cell is *unfinished* if it is mixed, or if its only
 class is not that of its prototype. Look at an unfinished cell with centre c:
 
-1.  If the prototype has not changed its class since it froze, and the cell is of one class, or
-    some class has all its rows of the cell at c, the prototype takes that class.
+1.  If no prototype at c has given up this class since all froze, and the cell is of one class, or
+    some class has all its rows of the cell at c, the prototype takes that class. (Two prototypes
+    of earlier fits may lie at one place; each of them may have to change.)
 2.  Otherwise every class other than the prototype's that has a row in the cell that is not at c
     gets a prototype on such a row. The row was not owned, as c was its nearest centre; now it is.
 
 Prototypes stay, so owned rows stay owned. Each frozen round with an unfinished cell owns one more
-row or uses up one of the changes of class, of which there are no more than prototypes, so the
-rounds end; and they end only when no cell is unfinished. (A cell whose rows at c are not of the
-prototype's class after its one change cannot be: all rows at c are one item of one label.)
+row or uses up one of the changes of class, of which there are no more than places times classes, so
+the rounds end; and they end only when no cell is unfinished. (A cell whose rows at c are not of the
+prototype's class after its change cannot be: all rows at c are one item of one label.)
 
 *Settle.* From here pure cells move to their means, and a move stands only if every cell stays pure
 and the inertia falls. Where a move would mix cells, the prototypes that took part in it are pinned,
@@ -43,6 +44,7 @@ from dkmeans.kernels.block import Indices
 
 Phase = Generator[State, None, State]
 Rows2D = npt.NDArray[np.floating]
+Place = tuple[bytes, int]  # a centre, and a class
 _ATTEMPTS = 3  # at settling
 _LESS = 1 - 1e-12  # inertia must fall by more than rounding
 
@@ -61,18 +63,22 @@ def end(run: Run, state: State) -> Phase:
 
 def _freeze(run: Run, state: State) -> Phase:
     """Keep all prototypes where they are, and put new ones on rows until no cell is unfinished."""
-    changed: set[bytes] = set()  # places of prototypes that have taken another class
+    changed: set[Place] = set()  # that prototypes have given up
     while state.unfinished.any() and not run.is_over(state):
         state = run.advance(state, "freeze", _claims(run, state, changed))
         yield state
     return state
 
 
-def _claims(run: Run, state: State, changed: set[bytes]) -> Children:
+def _claims(run: Run, state: State, changed: set[Place]) -> Children:
     """Prototypes on rows of the foreign classes of unfinished cells, or changes of class."""
     prototypes, cells = state.prototypes, state.cells
     groups = cells.groups
-    may_change = np.array([center.tobytes() not in changed for center in prototypes.centers])
+    places = [
+        (center.tobytes(), c)
+        for center, c in zip(prototypes.centers, prototypes.classes.tolist(), strict=True)
+    ]
+    may_change = np.array([place not in changed for place in places])
     classes = prototypes.classes.copy()
     take = state.unfinished & ~cells.mixed & may_change
     classes[take] = groups.classes[cells.heaviest[take]]
@@ -89,7 +95,7 @@ def _claims(run: Run, state: State, changed: set[bytes]) -> Children:
     lost = ~found & may_change[part.cells]
     classes[part.cells[lost]] = part.classes[lost]
     for i in np.flatnonzero(classes != prototypes.classes):
-        changed.add(prototypes.centers[i].tobytes())
+        changed.add(places[i])
     return _added(run, state, classes, which[found], rows[found])
 
 
