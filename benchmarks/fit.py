@@ -13,6 +13,7 @@ discriminative run to 8 clusters, one person against the rest, on the same rows 
 import argparse
 import time
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 from common import (
@@ -74,9 +75,7 @@ METHODS = {
 def compare(title, train, test, k, repeats):
     """Fit with each method in turns; least time, and the error on other rows."""
     methods = dict(METHODS)
-    try:
-        import faiss  # noqa: F401
-    except ImportError:
+    if find_spec("faiss") is None:
         print(WITHOUT_FAISS)
         del methods["class-wise faiss"]
     print(f"\n{title}, {k} clusters\n{'':28s}{'seconds':>10s}{'error %':>10s}")
