@@ -247,3 +247,21 @@ def test_what_passes_return_survives():
     found = decode(encode(value, arrays), arrays)
     assert repr(found) == repr(value)
     assert found[1][3].dtype == np.float32
+
+
+def test_rows_that_had_to_yield_yield_again(tmp_path, monkeypatch):
+    X, y = np.array([[0.0], [5.0], [9.0]]), np.array([0, 1, 1])
+    new, other = np.array([[0.0], [4.0], [7.0], [5.5]]), np.array([1, 0, 1, 0])
+    path = tmp_path / "c"
+
+    def start():
+        return DiscriminativeKMeans().fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+
+    whole = start().partial_fit(new, other)
+    assert [rows.tolist() for rows in whole.conflicts_] == [[0]]
+    for after in range(8, 40, 3):
+        model = start().set_params(checkpoint=path)
+        monkeypatch.setattr(model, "fit", model.partial_fit)
+        fit_and_die(model, after, monkeypatch, new, other)
+        if path.exists():
+            same(start().set_params(checkpoint=path).partial_fit(new, other), whole)

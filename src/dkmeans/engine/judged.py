@@ -124,19 +124,10 @@ class JudgedPart(CellPart):
             return keys, np.empty((self._n_slices, 0))
         return keys, group_totals(weights, self._weight_units, order, starts)
 
-    def give_way(self, prototypes: Prototypes, codes: Indices) -> list[Indices]:
-        """Let rows of some groups that equal a prototype take its class.
-
-        Returns their numbers among all rows, by group.
-        """
-        own, y = self._on_others(prototypes), self.y.copy()
-        found = []
-        for code in codes.tolist():
-            which = np.flatnonzero(own == code)
-            y[which] = prototypes.classes[code // self.n_classes]
-            found.append(which + self.start)
-        self.y, self._by_class = y, None
-        return found
+    def rows_on_others(self, prototypes: Prototypes, codes: Indices) -> list[Indices]:
+        """List those rows of some groups, by group, with their numbers among all rows."""
+        own = self._on_others(prototypes)
+        return [np.flatnonzero(own == code) + self.start for code in codes.tolist()]
 
     def _on_others(self, prototypes: Prototypes) -> Indices:
         on_it = (self.squares == 0) & (self.y != prototypes.classes[self.labels])

@@ -3,7 +3,7 @@
 from typing import Any
 
 Call = tuple[str, tuple[Any, ...]]
-_SETUP = frozenset({"facts", "set_grids", "set_scale", "spread_bound", "relabel", "give_way"})
+_SETUP = frozenset({"facts", "set_grids", "set_scale", "spread_bound", "relabel"})
 _KEPT = _SETUP | {
     "keep",
     "margins",

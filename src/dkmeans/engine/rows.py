@@ -304,8 +304,11 @@ class Rows:
                 yields.append(code)
         if not yields:
             return tally, []
-        found = self.each("give_way", prototypes, np.array(yields))
-        conflicts = [np.concatenate(rows) for rows in zip(*found, strict=True)]
+        found = self.each("rows_on_others", prototypes, np.array(yields))
+        conflicts = [np.sort(np.concatenate(rows)) for rows in zip(*found, strict=True)]
+        classes = prototypes.classes[np.array(yields) // self.n_classes]
+        sizes = [len(rows) for rows in conflicts]
+        self.each("relabel", np.concatenate(conflicts), np.repeat(classes, sizes))
         self._new_state()
         self._known = None
         sums = add_up(self.each("tally"))
