@@ -13,10 +13,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 _STUDIES = {
     "test_checkpoint",
+    "test_continue",
+    "test_cosine",
     "test_gram",
+    "test_guide",
     "test_imbalance",
     "test_oracle",
     "test_path",
+    "test_promises",
     "test_refine",
     "test_rendered",
     "test_reproduce",

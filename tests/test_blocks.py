@@ -82,7 +82,7 @@ def test_sparse_batches(labelled, parameters):
 
 
 @pytest.mark.study
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=strategies.weighted(), parameters=strategies.parameters, cut=st.integers(0, 30))
 def test_parts_do_not_matter(data, parameters, cut):
     X, y, w = data
@@ -108,9 +108,9 @@ WRITERS = {
 
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("files", [1, 3])
-@pytest.mark.parametrize("parameters", SETTINGS[:3])
-def test_tables(labelled, tmp_path, kind, files, parameters):
+def test_tables(labelled, tmp_path, kind, files):
     X, y, w = labelled
+    parameters = SETTINGS[files]
     if kind in (".csv", ".tsv"):
         X = X.astype(np.float64)
     for number, part in enumerate(np.array_split(np.arange(len(X)), files)):
@@ -241,6 +241,7 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.study
 @pytest.mark.parametrize("parameters", [{"growth": "paper"}, {"growth": "best"}])
 def test_memory_stays_within_the_budget(tmp_path, parameters):
     rng = np.random.default_rng(0)
