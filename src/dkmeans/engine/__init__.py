@@ -1,5 +1,6 @@
-"""The algorithm over blocks of rows.
+"""The algorithm over parts of rows.
 
-`grow` runs the rounds, `update` is what one round does to the prototypes, `rows` holds the data
-and makes the passes over it, `ending` has the guaranteed termination and its argument.
+`grow` runs the rounds, `update` is what one round does to the prototypes, `rows` makes the passes
+over all data, `part` what one part of it does in a pass, `ending` has the guaranteed termination
+and its argument.
 """
