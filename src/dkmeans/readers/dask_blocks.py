@@ -34,7 +34,7 @@ class DaskBlocks:
             raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
         elif X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
-        _check_numbers(X)
+        check_numbers(X)
         self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         if self.names is not None and not all(isinstance(name, str) for name in X.columns):
             self.names = None
@@ -65,7 +65,7 @@ def raise_unreadable(number: int, problem: Exception) -> NoReturn:
     raise SourceError(f"Partition {number} cannot be read: {kind}: {problem}") from problem
 
 
-def _check_numbers(X: Any) -> None:
+def check_numbers(X: Any) -> None:
     """Refuse what is known not to be numbers before anything is read."""
     if not hasattr(X, "columns"):
         if X.dtype.kind not in "biuf":
