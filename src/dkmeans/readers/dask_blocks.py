@@ -88,7 +88,12 @@ def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
 
 
 def _delayed(X: Any) -> list[Any]:
-    return list(np.ravel(X.to_delayed()))
+    """List partitions, as they are: full optimization would join some of them.
+
+    It would do so by how much of a file is read, and thus differently for features and labels.
+    """
+    X = X.simplify() if hasattr(X, "simplify") else X  # reads no more columns than it has
+    return list(np.ravel(X.to_delayed(optimize_graph=hasattr(X, "chunks"))))
 
 
 def _aligned(X: Any, column: Any, name: str) -> list[Any]:
