@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import time
 
 import cloudpickle
 import dask
@@ -23,6 +24,8 @@ from dkmeans.readers.blocks import SourceError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
+    # Dask itself calls pandas so when it reads Parquet.
+    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),
     pytest.mark.xdist_group("dask"),  # so that the clusters are started only once
 ]
 SIZES = (70, 0, 1, 59, 70)
@@ -273,7 +276,8 @@ def test_what_is_wrong_is_said(request, labelled, tmp_path, with_cluster):
         request.getfixturevalue("client")
     X, y, w = labelled
     lazy_X, lazy_y = chunked(X, y)
-    refused("Partition 3 cannot be read.*disk on fire", lazy_X.map_blocks(_broken), lazy_y)
+    broken = lazy_X.map_blocks(_broken, dtype=X.dtype, meta=X[:0])
+    refused("Partition 3 cannot be read.*disk on fire", broken, lazy_y)
     bad = X.copy()
     bad[100, 2] = np.nan
     refused("In partition 3: .*NaN in row 29, column 2", *chunked(bad, y))
@@ -328,8 +332,11 @@ def test_one_call_per_worker_and_pass_and_nothing_is_left_behind(client, labelle
     assert len(killer.passes) > 20
     assert len(calls) == 2 * len(killer.passes)
     gc.collect()
-    client.run_on_scheduler(lambda dask_scheduler: None)  # releases have arrived by now
-    left = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    for _ in range(100):  # releases take a moment to arrive
+        left = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if not left:
+            break
+        time.sleep(0.1)
     assert left == 0
 
 
