@@ -21,6 +21,7 @@ from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine import decide, query
 from dkmeans.engine.threads import calm_blas, default_threads
+from dkmeans.lazy import lazily
 from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -201,10 +202,11 @@ class DiscriminativeKMeans(
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows; float32 stays float32. Or data that is read block by block: the path of a table
-            or folder, a `TableBlocks`, or a function that makes batches (X, y).
+            or folder, a `TableBlocks`, a function that makes batches (X, y), or a Dask array or
+            dataframe.
         y : array-like of shape (n_samples,)
-            Class labels: text or integers. For a path, the name of the label column; left out
-            where X brings its own.
+            Class labels: text or integers. For a path or a Dask dataframe, the name of the label
+            column; left out where X brings its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0. A weight of 3 is the same as the row three times; a row of weight 0
             takes no part, but gets a label. For a path, the name of the weight column.
@@ -269,13 +271,14 @@ class DiscriminativeKMeans(
         model._publish(journey.at(self, k))
         return model
 
+    @lazily
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest prototype of each row.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+            Rows. For a Dask array or dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -285,13 +288,14 @@ class DiscriminativeKMeans(
         nearest = self.predict_cluster(X)
         return self.cluster_classes_[nearest]
 
+    @lazily
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
         """Find the nearest prototype of each row; a tie goes to the lowest index.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+            Rows. For a Dask array or dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -304,13 +308,14 @@ class DiscriminativeKMeans(
             validate.check_values(self, X)
         return labels
 
+    @lazily
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the Euclidean distance of each row to each prototype.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+            Rows. For a Dask array or dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -320,6 +325,7 @@ class DiscriminativeKMeans(
         X = validate.check_rows(self, X)
         return query.distances(X, self.cluster_centers_, self._threads())
 
+    @lazily
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the relative margin of each class, between -1 and 1.
 
@@ -330,7 +336,7 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+            Rows. For a Dask array or dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -341,6 +347,7 @@ class DiscriminativeKMeans(
         margins = decide.margins(near)
         return margins[:, 1] if len(self.classes_) == 2 else margins
 
+    @lazily
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
@@ -353,7 +360,7 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+            Rows. For a Dask array or dataframe, the result is a Dask array.
 
         Returns
         -------

@@ -24,6 +24,16 @@ class Holder:
         self._batches = dict(zip(numbers, batches, strict=True))
         self._sets: dict[int, dict[int, Part]] = {}
 
+    def run(self, method: str, *arguments: Any) -> tuple[Any, Any]:
+        """Call a method of this object, and return what it raises, if anything, and returns.
+
+        So whatever a call raises where it was made is about the worker, not about the rows.
+        """
+        try:
+            return None, getattr(self, method)(*arguments)
+        except Exception as error:
+            return error, None
+
     def look(self, n_threads: int) -> list[tuple[int, Any]]:
         """Tell what must be known of each partition before parts can be made of it."""
         found = []
@@ -55,25 +65,29 @@ class Holder:
         self._sets = {0: made}
         self._batches.clear()
 
-    def derive(self, source: int, target: int, method: str, arguments: tuple[Any, ...]) -> None:
-        """Make another set of parts: those that a method of every part returns."""
+    def derive(
+        self,
+        source: int,
+        target: int,
+        method: str,
+        arguments: tuple[Any, ...],
+        unused: tuple[int, ...] = (),
+    ) -> None:
+        """Make another set of parts: those that a method of every part returns.
+
+        Sets that are `unused` are dropped first.
+        """
+        for old in unused:
+            self._sets.pop(old, None)
         parts = self._sets[source].items()
         self._sets[target] = {n: getattr(part, method)(*arguments) for n, part in parts}
 
-    def forget(self, source: int) -> None:
-        """Drop a set of parts."""
-        self._sets.pop(source, None)
+    def call(self, source: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """Do a pass over all parts of a set.
 
-    def call(self, source: int, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
-        """Do a pass over all parts of a set; what goes wrong in it is returned, not raised."""
-        try:
-            numbers, results = [], []
-            for number, part in self._sets[source].items():
-                numbers.append(number)
-                results.append(getattr(part, method)(*arguments))
-            merged = merge(method, results)
-            if len(merged) < len(results):
-                return "merged", merged[0]
-            return "by part", list(zip(numbers, results, strict=True))
-        except Exception as error:
-            return "error", error
+        Returns pairs of a number and a result, the number None where results were put together.
+        """
+        parts = self._sets[source].items()
+        results = [(number, getattr(part, method)(*arguments)) for number, part in parts]
+        merged = merge(method, [result for _, result in results])
+        return [(None, merged[0])] if len(merged) < len(results) else results

@@ -2,28 +2,92 @@
 
 import itertools
 import logging
-from collections.abc import Sequence
-from typing import Any
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
 
-import numpy as np
-from distributed import Client, wait
+from distributed import Client, KilledWorker, wait
 
 from dkmeans.cluster.holder import Holder
 from dkmeans.engine.log import Log
+from dkmeans.readers.dask_blocks import raise_unreadable
 
-_TRIES = 4  # at replacing workers without a pass that succeeds
+_TRIES = 4  # at replacing the worker of a partition without a pass that it survives
+_LOOK = 5.0  # seconds after which to see whether what is waited for can still come
+_PATIENCE = 300.0  # seconds that a cluster may be without workers
 _logger = logging.getLogger("dkmeans")
 
 
 class ClusterError(RuntimeError):
-    """Workers of the cluster keep dying."""
+    """Workers of the cluster keep dying, or there are none."""
+
+
+class _LostError(Exception):
+    """A worker is gone, with all that it held."""
 
 
 class _Held:
-    """Partitions that one worker holds."""
+    """Partitions that one worker holds.
 
-    def __init__(self, numbers: list[int], actor: Any) -> None:
-        self.numbers, self.actor = numbers, actor
+    Parameters
+    ----------
+    numbers : list of int
+        Which they are.
+    future : Future
+        Of an actor that runs a `Holder`.
+    """
+
+    def __init__(self, numbers: list[int], future: Any) -> None:
+        self.numbers, self.future = numbers, future
+        self._actor: Any = None
+
+    def ask(self, method: str, arguments: tuple[Any, ...]) -> Callable[[], Any]:
+        """Start a call, and return a function that waits for its result."""
+        try:
+            if self._actor is None:
+                self._actor = self.future.result()
+            answer = self._actor.run(method, *arguments)
+        except Exception as problem:
+            return partial(_raise_lost, problem)
+        return partial(self._result, answer)
+
+    def _result(self, answer: Any) -> Any:
+        while True:
+            try:
+                error, result = answer.result(timeout=_LOOK)
+                break
+            except TimeoutError as problem:
+                # An answer may never come where a whole machine is gone.
+                if self.future.status != "finished":
+                    raise _LostError("no answer") from problem
+            except Exception as problem:
+                raise _LostError(str(problem)) from problem
+        if error is not None:
+            raise error
+        return result
+
+
+Arguments: TypeAlias = Callable[[_Held], tuple[Any, ...]]  # of a call, by holder
+
+
+def _same(*arguments: Any) -> Arguments:
+    return lambda _: arguments
+
+
+def _raise_lost(problem: Exception) -> NoReturn:
+    raise _LostError(str(problem)) from problem
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A set of parts that was made of another one."""
+
+    log: Log
+    origin: tuple[int, str, tuple[Any, ...]] | None  # the set, method and arguments
+    team: "weakref.ref[DaskTeam]"
 
 
 class Crew:
@@ -38,77 +102,120 @@ class Crew:
 
     def __init__(self, client: Client, partitions: Sequence[Any]) -> None:
         self.client, self._partitions = client, list(partitions)
-        self._parts: dict[int, Any] = {}  # what parts are made of, by partition
+        self._parts: dict[int, Any] | None = None  # what parts are made of, by partition
         self._about: dict[str, Any] = {}
-        self._logs: dict[int, tuple[Log, Any]] = {}  # by set of parts, with where it is from
+        self._sets: dict[int, _Set] = {}
+        self._numbers = itertools.count(1)
+        self._deaths: dict[int, int] = {}  # of workers, one pass after the other, by partition
         self._held = self._hold(range(len(self._partitions)))
 
     def look(self) -> list[Any]:
         """Tell what must be known of each partition."""
-        found = {}
-        for held in self._held:
-            threads = 1
-            found.update(dict(held.actor.look(threads).result()))
+        threads = threads_per_worker(self.client)
+        found = dict(itertools.chain(*self._ask("look", _same(threads))))
         return [found[number] for number in range(len(self._partitions))]
 
     def build(self, parts: dict[int, Any], about: dict[str, Any]) -> "DaskTeam":
-        """Make parts of all partitions."""
+        """Make parts of all partitions; those that are left out are of no more use."""
+        self._ask("build", lambda held: (_some(parts, held.numbers), about))
         self._parts, self._about = parts, about
-        self._logs[0] = Log(), None
-        for held in self._held:
-            self._build(held)
-        return DaskTeam(self, 0)
+        return self._team(0, None, None)
 
     def each(self, source: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
         """Do a pass over all parts of a set."""
-        waiting = [(held, held.actor.call(source, method, arguments)) for held in self._held]
-        merged: list[Any] = []
-        by_part: list[list[tuple[int, Any]]] = []
-        for tries in itertools.count():
+        found = self._ask("call", _same(source, method, arguments))
+        merged = [result for number, result in itertools.chain(*found) if number is None]
+        by_part = [pair for pair in itertools.chain(*found) if pair[0] is not None]
+        results = merged + [result for _, result in sorted(by_part, key=lambda pair: pair[0])]
+        self._sets[source].log.add(method, arguments)
+        return results
+
+    def derive(self, team: "DaskTeam", method: str, arguments: tuple[Any, ...]) -> "DaskTeam":
+        """Make another set of parts, and drop those that no one uses any more."""
+        source = team.source
+        target = next(self._numbers)
+        unused = tuple(n for n, one in self._sets.items() if n and one.team() is None)
+        for number in unused:
+            del self._sets[number]
+        self._ask("derive", _same(source, target, method, arguments, unused))
+        return self._team(target, (source, method, arguments), team)
+
+    def _team(self, number: int, origin: Any, parent: "DaskTeam | None") -> "DaskTeam":
+        team = DaskTeam(self, number, parent)
+        self._sets[number] = _Set(Log(), origin, weakref.ref(team))
+        return team
+
+    def _ask(self, method: str, arguments: Arguments) -> list[Any]:
+        """Call a method of every holder, and once more where workers had to be replaced."""
+        results, died, todo = [], set(), self._held
+        while todo:
             lost = []
-            for held, future in waiting:
+            for held, answer in [(held, held.ask(method, arguments(held))) for held in todo]:
                 try:
-                    kind, result = future.result()
-                except (OSError, ValueError) as problem:  # what Dask says of actors that are gone
-                    lost.append(held)
+                    results.append(answer())
+                except _LostError as problem:
                     _logger.warning("A worker was lost (%s); its rows are read again.", problem)
-                    continue
-                if kind == "error":
-                    raise result
-                (merged if kind == "merged" else by_part).append(result)
-            if not lost:
-                break
-            if tries >= _TRIES:
-                numbers = sorted(n for held in lost for n in held.numbers)
-                raise ClusterError(
-                    f"Workers died {tries + 1} times in a row over the partitions {numbers}: they "
-                    "may need more memory, or smaller partitions."
-                )
-            replaced = self._replace(lost)
-            waiting = [(held, held.actor.call(source, method, arguments)) for held in replaced]
-        self._logs[source][0].add(method, arguments)
-        ordered = sorted(itertools.chain(*by_part), key=lambda pair: pair[0])
-        return merged + [result for _, result in ordered]
+                    died.update(held.numbers)
+                    lost.append(held)
+            todo = self._replaced(lost)
+        self._deaths = {n: count for n, count in self._deaths.items() if n in died}
+        return results
 
-    def derive(self, source: int, method: str, arguments: tuple[Any, ...]) -> "DaskTeam":
-        """Make another set of parts."""
-        target = max(self._logs) + 1
-        self._logs[target] = Log(), (source, method, arguments)
-        for held in self._held:
-            held.actor.derive(source, target, method, arguments).result()
-        return DaskTeam(self, target)
+    def _replaced(self, lost: list[_Held]) -> list[_Held]:
+        """Let other workers take over partitions, and bring them to the state that they had."""
+        ready: list[_Held] = []
+        while lost:
+            self._count_deaths(lost)
+            self._held = [held for held in self._held if held not in lost]
+            restored = self._hold(sorted(n for held in lost for n in held.numbers))
+            self._held += restored
+            lost = []
+            for method, arguments in self._steps():
+                for held, answer in [
+                    (held, held.ask(method, arguments(held))) for held in restored
+                ]:
+                    try:
+                        answer()
+                    except _LostError:
+                        lost.append(held)
+                restored = [held for held in restored if held not in lost]
+            ready += restored
+        return ready
 
-    def _hold(self, numbers: Any) -> list[_Held]:
+    def _steps(self) -> Iterator[tuple[str, Arguments]]:
+        """List the calls that bring holders to the state that all are in."""
+        parts = self._parts
+        if parts is None:
+            return
+        yield "build", lambda held: (_some(parts, held.numbers), self._about)
+        for number, one in self._sets.items():
+            if one.origin is not None:
+                source, method, arguments = one.origin
+                yield "derive", _same(source, number, method, arguments)
+            for method, arguments in one.log.calls():
+                yield "call", _same(number, method, arguments)
+
+    def _count_deaths(self, lost: list[_Held]) -> None:
+        numbers = sorted(n for held in lost for n in held.numbers)
+        for number in numbers:
+            self._deaths[number] = self._deaths.get(number, 0) + 1
+        often = max(self._deaths[number] for number in numbers)
+        if often > _TRIES:
+            raise ClusterError(
+                f"Workers died {often} times in a row over the partitions {numbers}: they may "
+                "need more memory, or smaller partitions."
+            )
+
+    def _hold(self, numbers: Iterable[int]) -> list[_Held]:
         """Find out which worker has which partition, and let each hold its own."""
-        futures = [self._partitions[number] for number in numbers]
-        wait(futures)
-        for number, future in zip(numbers, futures, strict=True):
+        futures = {number: self._partitions[number] for number in numbers}
+        self._wait(list(futures.values()))
+        for number, future in futures.items():
             if future.status == "error":
-                problem = future.exception()
-                raise type(problem)(f"Partition {number} cannot be read: {problem}") from problem
-        where = self.client.who_has(futures)
+                _raise_unreadable(number, future.exception())
+        where = self.client.who_has(list(futures.values()))
         by_worker: dict[str, list[int]] = {}
-        for number, future in zip(numbers, futures, strict=True):
+        for number, future in futures.items():
             workers = where.get(future.key) or ()
             by_worker.setdefault(min(workers, default=""), []).append(number)
         held = []
@@ -120,51 +227,66 @@ class Crew:
                 actor=True,
                 pure=False,
                 workers=[worker] if worker else None,
-                allow_other_workers=True,
+                allow_other_workers=bool(worker),
             )
-            held.append((mine, actor))
-        return [_Held(mine, actor.result()) for mine, actor in held]
+            held.append(_Held(mine, actor))
+        self._wait([one.future for one in held])
+        return held
 
-    def _build(self, held: _Held) -> None:
-        mine = {number: self._parts[number] for number in held.numbers}
-        held.actor.build(mine, self._about).result()
-
-    def _replace(self, lost: list[_Held]) -> list[_Held]:
-        """Let other workers take over partitions, and bring them to the state that they had."""
-        self._held = [held for held in self._held if held not in lost]
-        replaced = self._hold(sorted(n for held in lost for n in held.numbers))
-        for held in replaced:
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for futures, but not for ever where there is no one to compute them."""
+        last = time.monotonic()
+        while True:
             try:
-                self._build(held)
-                for source, (log, origin) in self._logs.items():
-                    if origin is not None:
-                        parent, method, arguments = origin
-                        held.actor.derive(parent, source, method, arguments).result()
-                    for method, arguments in log.calls():
-                        kind, result = held.actor.call(source, method, arguments).result()
-                        if kind == "error":
-                            raise result
-            except (OSError, ValueError):  # lost again: the next call will see
-                continue
-        self._held += replaced
-        return replaced
+                wait(futures, timeout=min(_LOOK, _PATIENCE))
+                return
+            except TimeoutError as problem:
+                now = time.monotonic()
+                if self.client.nthreads():
+                    last = now
+                elif now - last > _PATIENCE:
+                    raise ClusterError(
+                        f"The cluster has had no workers for {_PATIENCE:g} seconds: start some."
+                    ) from problem
 
 
 class DaskTeam:
-    """A set of parts on the workers of a crew."""
+    """A set of parts on the workers of a crew.
 
-    def __init__(self, crew: Crew, source: int) -> None:
-        self._crew, self._source = crew, source
+    Parameters
+    ----------
+    crew : Crew
+    source : int
+        Number of the set.
+    parent : DaskTeam or None
+        The team that it was made of, which is needed to make it again.
+    """
+
+    def __init__(self, crew: Crew, source: int, parent: "DaskTeam | None") -> None:
+        self._crew, self.source, self._parent = crew, source, parent
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every part; results come by worker or, where it matters, by part."""
-        return self._crew.each(self._source, method, arguments)
+        return self._crew.each(self.source, method, arguments)
 
     def derive(self, method: str, *arguments: Any) -> "DaskTeam":
         """Make a team of the parts that a method of every part returns."""
-        return self._crew.derive(self._source, method, arguments)
+        return self._crew.derive(self, method, arguments)
 
 
 def threads_per_worker(client: Client) -> int:
     """Tell how many threads each worker has, at least."""
-    return int(np.min(list(client.nthreads().values())))
+    return int(min(client.nthreads().values(), default=1))
+
+
+def _some(parts: dict[int, Any], numbers: list[int]) -> dict[int, Any]:
+    return {number: parts[number] for number in numbers if number in parts}
+
+
+def _raise_unreadable(number: int, problem: Exception) -> NoReturn:
+    if isinstance(problem, KilledWorker):
+        raise ClusterError(
+            f"Workers keep dying while they read partition {number}: they may need more memory, or "
+            "smaller partitions."
+        ) from problem
+    raise_unreadable(number, problem)

@@ -3,18 +3,10 @@
 from typing import Any
 
 Call = tuple[str, tuple[Any, ...]]
-_SETUP = frozenset({"facts", "set_grids", "set_scale", "spread_bound", "relabel"})
-_KEPT = _SETUP | {
-    "keep",
-    "margins",
-    "try_without",
-    "inherit",
-    "gather",
-    "assign",
-    "rename",
-    "label_all",
-}
+_LASTING = frozenset({"facts", "set_grids", "set_scale", "relabel", "margins"})
+_KEPT = _LASTING | {"try_without", "inherit", "gather", "assign", "rename", "label_all"}
 _PASSING = frozenset({"assign_own", "tally_won"})  # until cells are those of before again
+_KEEP: Call = ("keep", ())
 
 
 class Log:
@@ -29,36 +21,34 @@ class Log:
 
     def add(self, method: str, arguments: tuple[Any, ...]) -> None:
         """Note a call."""
-        if method == "assign_as_seen":
-            prototypes, came_from, *_ = arguments
-            method, arguments = "assign", (prototypes, came_from, False, None)
-        if method == "assign":
-            prototypes, came_from, _, found = arguments
-            arguments = (prototypes, came_from, False, found)
+        if method in ("assign", "assign_as_seen"):
+            # In full, as what changed since the last pass does not say where rows are.
+            method, arguments = "assign", (*arguments[:2], False, None)
         if method == "come_back":
             mark = max(i for i, call in enumerate(self._calls) if call[0] == "keep")
-            since = [call for call in self._calls[mark:] if call[0] in _SETUP | {"margins"}]
+            since = [call for call in self._calls[mark:] if call[0] in _LASTING]
             self._calls[mark:] = since
-        elif method == "spread_sum":  # needs what the other has found, once
+        elif method == "keep":
+            self._calls.append(_KEEP)
+        elif method == "spread_bound":
+            self._calls.append((method, arguments))
+        elif method == "spread_sum":
             self._calls = [call for call in self._calls if call[0] != "spread_bound"]
-        elif method in _KEPT or (method in _PASSING and self._is_passing()):
+        elif method in _KEPT or (method in _PASSING and _KEEP in self._calls):
             if method == "margins":
                 self._forget(set(arguments[2]))
             self._calls.append((method, arguments))
-            if method in ("assign", "gather") and not self._is_passing():
+            if method in ("assign", "gather") and _KEEP not in self._calls:
                 self._shorten()
 
     def calls(self) -> list[Call]:
         """List what to do, in order."""
         return list(self._calls)
 
-    def _is_passing(self) -> bool:
-        """Tell whether cells have been kept, to come back to."""
-        return any(call[0] == "keep" for call in self._calls)
-
     def _forget(self, numbers: set[int]) -> None:
-        """Leave out margins that are no longer kept."""
-        self._calls = [c for c in self._calls if c[0] != "margins" or c[1][1] not in numbers]
+        """Leave out margins that are not kept any longer."""
+        calls = self._calls
+        self._calls = [c for c in calls if c[0] != "margins" or c[1][1] not in numbers]
 
     def _shorten(self) -> None:
         """Leave out what came before the last pass but one that assigned all rows."""
@@ -66,5 +56,5 @@ class Log:
         if len(passes) < 3:
             return
         first = passes[-2]
-        before = [call for call in self._calls[:first] if call[0] in _SETUP | {"margins"}]
+        before = [call for call in self._calls[:first] if call[0] in _LASTING]
         self._calls = before + self._calls[first:]

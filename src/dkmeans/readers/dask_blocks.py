@@ -1,7 +1,7 @@
 """Dask arrays and dataframes: their partitions, each as a batch that is yet to be computed."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,21 +34,48 @@ class DaskBlocks:
             raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
         elif X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
+        check_numbers(X)
         self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         if self.names is not None and not all(isinstance(name, str) for name in X.columns):
             self.names = None
         columns = [_delayed(X)]
         columns += [_aligned(X, part, name) for part, name in ((y, "y"), (weight, "sample_weight"))]
+        names = list(X.columns) if hasattr(X, "columns") else None
         make = delayed(_batch)
         self.batches = [
-            make(*parts, f"partition {number}")
+            make(*parts, names, f"partition {number}")
             for number, parts in enumerate(zip(*columns, strict=True))
         ]
 
     def __iter__(self) -> Iterator[Batch]:
         """Start to read from the beginning."""
-        for batch in self.batches:
-            yield batch.compute()
+        for number, batch in enumerate(self.batches):
+            try:
+                found = batch.compute()
+            except Exception as problem:
+                raise_unreadable(number, problem)
+            yield found
+
+
+def raise_unreadable(number: int, problem: Exception) -> NoReturn:
+    """Say which partition cannot be read, unless the problem says so itself."""
+    if isinstance(problem, SourceError):
+        raise problem
+    kind = type(problem).__name__
+    raise SourceError(f"Partition {number} cannot be read: {kind}: {problem}") from problem
+
+
+def check_numbers(X: Any) -> None:
+    """Refuse what is known not to be numbers before anything is read."""
+    if not hasattr(X, "columns"):
+        if X.dtype.kind not in "biuf":
+            raise SourceError(f"X must be numbers, but the Dask array is of type {X.dtype}.")
+        return
+    from pandas.api.types import is_numeric_dtype
+
+    odd = [name for name, dtype in X.dtypes.items() if not is_numeric_dtype(dtype)]
+    if odd:
+        raise SourceError(f"X has columns that are not numbers: {odd}. Encode or drop them.")
 
 
 def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
@@ -61,7 +88,12 @@ def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
 
 
 def _delayed(X: Any) -> list[Any]:
-    return list(np.ravel(X.to_delayed()))
+    """List partitions, as they are: full optimization would join some of them.
+
+    It would do so by how much of a file is read, and thus differently for features and labels.
+    """
+    X = X.simplify() if hasattr(X, "simplify") else X  # reads no more columns than it has
+    return list(np.ravel(X.to_delayed(optimize_graph=hasattr(X, "chunks"))))
 
 
 def _aligned(X: Any, column: Any, name: str) -> list[Any]:
@@ -98,10 +130,13 @@ def _sizes(X: Any) -> list[int]:
     return [int(size) for size in X.map_partitions(len).compute()]
 
 
-def _batch(X: Any, y: Any, weight: Any, where: str) -> Batch:
+def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> Batch:
     """Make arrays of one partition."""
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if names is not None and list(X.columns) != names:
+        raise SourceError(
+            f"The columns of {where} are {list(X.columns)}, but those of the dataframe are {names}."
+        )
+    X = _values(X)
     y = _labels(y, where)
     if y.shape != X.shape[:1]:
         raise SourceError(
@@ -109,6 +144,20 @@ def _batch(X: Any, y: Any, weight: Any, where: str) -> Batch:
             "is needed."
         )
     return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+
+
+def _values(X: Any) -> Any:
+    if hasattr(X, "to_numpy"):
+        values = X.to_numpy()
+        # Columns that may lack values come as objects.
+        return values if values.dtype != object else X.to_numpy(np.float64, na_value=np.nan)
+    if not sp.issparse(X):
+        return np.asarray(X)
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _labels(y: Any, where: str) -> Any:

@@ -1,0 +1,156 @@
+"""Workers that are lost, at every moment of a fit: holders in this process that forget all."""
+
+from functools import partial
+
+import dask.array as da
+import numpy as np
+import pytest
+from test_blocks import same
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.cluster import source, team
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+SIZES = (40, 1, 0, 39, 20)
+
+
+class LocalHeld(team._Held):
+    """A holder in this process, which dies when it is told to."""
+
+    def __init__(self, numbers, holder, doom):
+        super().__init__(numbers, None)
+        self.holder, self.doom, self.dead = holder, doom, False
+
+    def ask(self, method, arguments):
+        self.dead = self.dead or self.doom(self)
+        if self.dead:
+            return partial(team._raise_lost, OSError("gone"))
+        error, result = self.holder.run(method, *arguments)
+        assert error is None, error
+        return lambda: result
+
+
+class LocalClient:
+    """Computes partitions in this process."""
+
+    def compute(self, batches):
+        return [batch.compute(scheduler="synchronous") for batch in batches]
+
+    def nthreads(self):
+        return {"here": 1}
+
+
+@pytest.fixture
+def fit(monkeypatch):
+    """A function that does something with two holders, of which one dies before some passes."""
+
+    def run(action, when=(), always=False):
+        passes, lost = [], []
+
+        def doom(held):
+            dies = len(passes) - 1 in when and (len(passes) % 2) == (1 in held.numbers)
+            if dies and (always or len(passes) not in lost):
+                lost.append(len(passes))
+                return True
+            return False
+
+        def hold(self, numbers):
+            numbers = list(numbers)
+            groups = [[n for n in numbers if n % 2 == side] for side in (0, 1)]
+            return [
+                LocalHeld(mine, team.Holder(mine, [self._partitions[n] for n in mine]), doom)
+                for mine in groups
+                if mine
+            ]
+
+        whole = team.Crew._ask
+
+        def ask(self, method, arguments):
+            passes.append(method)
+            return whole(self, method, arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(source, "active_client", LocalClient)
+            patch.setattr(team.Crew, "_hold", hold)
+            patch.setattr(team.Crew, "_ask", ask)
+            return action(), len(passes), len(lost)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 100)
+    X = np.round(rng.normal(size=(100, 2)) + y[:, None], 1)
+    X[50:54], w = X[:4], rng.integers(0, 3, 100).astype(float)
+    return X, y, w
+
+
+def lazy(*arrays):
+    return [da.from_array(a, chunks=(SIZES, *((-1,) * (a.ndim - 1)))) for a in arrays]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "step"),
+    [
+        ({"growth": "paper", "prune": True}, 5),
+        ({"growth": "paper", "max_clusters": 9, "prune": True}, 2),
+        ({"max_clusters": 8, "prune": True}, 11),
+        ({"max_clusters": 6, "refine": "margin"}, 83),
+        ({"max_clusters": "auto", "growth": "paper"}, 37),
+        ({"max_clusters": "auto"}, 701),
+        ({"metric": "cosine", "max_clusters": 6}, 9),
+    ],
+)
+def test_a_worker_may_be_lost_at_any_moment(fit, rows, parameters, step):
+    def whole():
+        return DiscriminativeKMeans(**parameters).fit(*rows)
+
+    def parted():
+        return DiscriminativeKMeans(**parameters).fit(*lazy(*rows))
+
+    expected = whole()
+    found, n_passes, _ = fit(parted)
+    same(found, expected)
+    for n in range(0, n_passes, step):
+        found, _, n_lost = fit(parted, {n, n + 3})
+        assert n_lost == 2 - (n + 3 >= n_passes)
+        same(found, expected)
+
+
+def test_rows_that_gave_way_stay_so(fit, rows):
+    X, y, w = rows
+
+    def go_on(cut):
+        model = DiscriminativeKMeans(growth="paper").fit(X, y, w)
+        # The same rows with other labels, heavier than what is remembered.
+        return model.partial_fit(*cut(X, (y + 1) % 3), sample_weight=cut(10 * w)[0])
+
+    expected = go_on(lambda *arrays: arrays)
+    assert expected.conflicts_
+    found, n_passes, _ = fit(lambda: go_on(lazy))
+    same(found, expected)
+    for n in range(0, n_passes, 7):
+        same(fit(lambda: go_on(lazy), {n})[0], expected)
+
+
+def test_who_keeps_dying_is_given_up(fit, rows):
+    model = DiscriminativeKMeans(8)
+    with pytest.raises(team.ClusterError, match=r"died 5 times in a row.*\[1, 3\]"):
+        fit(lambda: model.fit(*lazy(*rows)), {4}, always=True)
+    assert not hasattr(model, "cluster_centers_")
+
+
+def test_sets_that_no_one_uses_are_dropped(fit, rows, monkeypatch):
+    most = []
+    derive = team.Holder.derive
+
+    def watched(self, *arguments):
+        derive(self, *arguments)
+        most.append(len(self._sets))
+
+    monkeypatch.setattr(team.Holder, "derive", watched)
+    fit(lambda: DiscriminativeKMeans("auto", growth="paper").fit(*lazy(*rows)))
+    assert most
+    assert max(most) <= 3  # of all rows, the last fold, and this one
