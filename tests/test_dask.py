@@ -56,7 +56,9 @@ def clusters():
             started[n_threads] = Client(cluster, set_as_default=False), cluster
         return started[n_threads][0]
 
-    yield client
+    # A LocalCluster closes workers for good that it misses a while after they were killed.
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+        yield client
     for one, cluster in started.values():
         one.close()
         cluster.close()
