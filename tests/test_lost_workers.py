@@ -21,6 +21,9 @@ class LocalHeld(team._Held):
         super().__init__(numbers, None)
         self.holder, self.doom, self.dead = holder, doom, False
 
+    def settle(self):
+        pass
+
     def ask(self, method, arguments):
         self.dead = self.dead or self.doom(self)
         if self.dead:

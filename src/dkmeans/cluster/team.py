@@ -54,6 +54,12 @@ class _Held:
             return partial(_raise_lost, problem)
         return partial(self._result, answer)
 
+    def settle(self) -> None:
+        """Wait until the scheduler knows of the loss, so that it does not count on the worker."""
+        end = time.monotonic() + _LOOK
+        while self.future.status == "finished" and time.monotonic() < end:
+            time.sleep(0.01)
+
     def _result(self, answer: Any) -> Any:
         while True:
             try:
@@ -166,6 +172,8 @@ class Crew:
         ready: list[_Held] = []
         while lost:
             self._count_deaths(lost)
+            for held in lost:
+                held.settle()
             self._held = [held for held in self._held if held not in lost]
             restored = self._hold(sorted(n for held in lost for n in held.numbers))
             self._held += restored
