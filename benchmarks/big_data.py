@@ -11,6 +11,7 @@ same rows in 8, 64 and 500 partitions. What travels is what is pickled at the dr
 """
 
 import argparse
+import itertools
 import pickle
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def partitioned(client, path, y, d, n_partitions):
     ends = np.linspace(0, len(y), n_partitions + 1).astype(int).tolist()
     parts = [
         da.from_delayed(delayed(rows_of)(path, (len(y), d), start, stop), (stop - start, d), "f4")
-        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+        for start, stop in itertools.pairwise(ends)
     ]
     X = da.concatenate(parts)
     arrays = client.persist([X, da.from_array(y, chunks=(X.chunks[0],))])
@@ -157,7 +158,7 @@ def compare(title, growth, n, client, folder, repeats):
     mapped = np.memmap(place / "rows.f4", np.float32, "r", shape=X.shape)
     save_parquet(place / "tables", X, y, FILES)
     dask = partitioned(client, str(place / "rows.f4"), y, D, FILES)
-    budget = 64 if X.nbytes <= 256 << 20 else 256
+    budget = min(256, X.nbytes / 2**21)  # half of the rows, so that the map is read in blocks
     jobs = {
         "in memory": lambda: fit(growth, X, y),
         "memory map": lambda: fit(growth, mapped, y, memory_mb=budget),
@@ -198,7 +199,8 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 imported = peak()
 folder = Path(sys.argv[1])
-DiscriminativeKMeans(20, growth=sys.argv[2], n_threads=2, memory_mb=16).fit(folder / "small", "kind")
+small = DiscriminativeKMeans(20, growth=sys.argv[2], n_threads=2, memory_mb=16)
+small.fit(folder / "small", "kind")
 warm = peak()
 start = time.perf_counter()
 model = DiscriminativeKMeans(int(sys.argv[3]), growth=sys.argv[2], n_threads=2).fit(
@@ -264,7 +266,8 @@ def main():
             ):
                 run = client, Path(folder)
                 n = 4_000_000 // scale
-                ratios, jobs, place, y, best, rounds = compare("Paper's growth", "paper", n, *run, 3)
+                main_case = "Paper's growth", "paper", n
+                ratios, jobs, place, y, best, rounds = compare(*main_case, *run, 3)
                 result["ratio to in memory"] = {"paper": ratios}
                 result["nanoseconds per row and round"] = {
                     name: round(1e9 * seconds / rounds / n, 1) for name, seconds in best.items()

@@ -79,7 +79,7 @@ def make_source(
         remembered=remembered,
         n_centers=n_centers,
     )
-    return Source(rows, agree_on_labels(team), unit)
+    return Source(rows, agree_on_labels(team, training.y, weights), unit)
 
 
 def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:

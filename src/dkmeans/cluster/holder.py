@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from dkmeans.checks import finite_range
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.merging import merge
+from dkmeans.engine.threads import calm_blas
 from dkmeans.firstlook import Seen
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.blocks import Batch
@@ -51,7 +54,7 @@ class Holder:
         for number, (start, y, weights) in parts.items():
             X = self._batches[number].X.astype(about["dtype"], copy=False)
             X = unit_rows(X) if about["unit"] else X
-            made[number] = Part(X, y, weights, start=start, **more)
+            made[number] = Part(X, y.astype(np.intp), weights, start=start, **more)
         self._sets = {0: made}
         self._batches.clear()
 
@@ -68,9 +71,10 @@ class Holder:
         """Do a pass over all parts of a set; what goes wrong in it is returned, not raised."""
         try:
             numbers, results = [], []
-            for number, part in self._sets[source].items():
-                numbers.append(number)
-                results.append(getattr(part, method)(*arguments))
+            with calm_blas:
+                for number, part in self._sets[source].items():
+                    numbers.append(number)
+                    results.append(getattr(part, method)(*arguments))
             merged = merge(method, results)
             if len(merged) < len(results):
                 return "merged", merged[0]

@@ -45,18 +45,17 @@ class Crew:
 
     def look(self) -> list[Any]:
         """Tell what must be known of each partition."""
-        found = {}
-        for held in self._held:
-            threads = 1
-            found.update(dict(held.actor.look(threads).result()))
+        threads, found = 1, {}
+        for future in [held.actor.look(threads) for held in self._held]:
+            found.update(dict(future.result()))
         return [found[number] for number in range(len(self._partitions))]
 
     def build(self, parts: dict[int, Any], about: dict[str, Any]) -> "DaskTeam":
         """Make parts of all partitions."""
         self._parts, self._about = parts, about
         self._logs[0] = Log(), None
-        for held in self._held:
-            self._build(held)
+        for future in [self._build(held) for held in self._held]:
+            future.result()
         return DaskTeam(self, 0)
 
     def each(self, source: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
@@ -94,8 +93,9 @@ class Crew:
         """Make another set of parts."""
         target = max(self._logs) + 1
         self._logs[target] = Log(), (source, method, arguments)
-        for held in self._held:
-            held.actor.derive(source, target, method, arguments).result()
+        futures = [held.actor.derive(source, target, method, arguments) for held in self._held]
+        for future in futures:
+            future.result()
         return DaskTeam(self, target)
 
     def _hold(self, numbers: Any) -> list[_Held]:
@@ -125,9 +125,9 @@ class Crew:
             held.append((mine, actor))
         return [_Held(mine, actor.result()) for mine, actor in held]
 
-    def _build(self, held: _Held) -> None:
+    def _build(self, held: _Held) -> Any:
         mine = {number: self._parts[number] for number in held.numbers}
-        held.actor.build(mine, self._about).result()
+        return held.actor.build(mine, self._about)
 
     def _replace(self, lost: list[_Held]) -> list[_Held]:
         """Let other workers take over partitions, and bring them to the state that they had."""
@@ -135,7 +135,7 @@ class Crew:
         replaced = self._hold(sorted(n for held in lost for n in held.numbers))
         for held in replaced:
             try:
-                self._build(held)
+                self._build(held).result()
                 for source, (log, origin) in self._logs.items():
                     if origin is not None:
                         parent, method, arguments = origin
