@@ -12,6 +12,8 @@ from dkmeans.firstlook import Seen
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.blocks import Batch
 
+_MANY = 16  # results that are put together before there are more of them
+
 
 class Holder:
     """Parts of the rows on one worker; one call does a pass over all of them.
@@ -70,13 +72,16 @@ class Holder:
     def call(self, source: int, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
         """Do a pass over all parts of a set; what goes wrong in it is returned, not raised."""
         try:
-            numbers, results = [], []
+            numbers: list[int] = []
+            results: list[Any] = []
             with calm_blas:
                 for number, part in self._sets[source].items():
                     numbers.append(number)
                     results.append(getattr(part, method)(*arguments))
+                    if len(numbers) % _MANY == 0:
+                        results = merge(method, results)
             merged = merge(method, results)
-            if len(merged) < len(results):
+            if len(merged) < len(numbers):
                 return "merged", merged[0]
             return "by part", list(zip(numbers, results, strict=True))
         except Exception as error:
