@@ -31,7 +31,7 @@ from dkmeans import DiscriminativeKMeans, OverfittingWarning
 warnings.simplefilter("ignore", OverfittingWarning)
 D, K, FILES = 32, 256, 8
 PARTITIONS = (8, 64, 500)
-SETUP = ("facts", "hashes", "labelled")  # calls whose results grow with the rows, once per fit
+SETUP = ("facts", "hashes", "cells")  # once per fit; results of the last two grow with the rows
 
 
 def save_parquet(folder, X, y, files):
@@ -190,6 +190,26 @@ def partitions(client, jobs, place, y):
     return ratios, found
 
 
+def project(per_row, traffic, n=1_000_000_000, d=128, workers=100):
+    """Work out from what was measured what many rows on many workers would take, per round."""
+    wider = d / D
+    compute = per_row * 1e-9 * 2 * wider * n / workers  # measured on two cores, one per worker
+    back = traffic["kB back from a worker per round"] * wider * workers / 1e6
+    calls = traffic["calls per round"] * traffic["milliseconds per empty call"] / 2 * workers / 1e3
+    found = {
+        "seconds of work per round": round(compute, 1),
+        "seconds of calls per round": round(calls, 1),
+        "GB to the driver per round": round(back, 2),
+        "GB to the driver, once": round(traffic["bytes back per row, once"] * n / 1e9, 1),
+        "GB of rows per worker": round(4 * d * n / workers / 1e9, 1),
+        "GB at the driver, at least": round((4 + 8 + 8) * n / 1e9, 1),  # class, hash, hash sorted
+    }
+    print(f"\nWorked out for {n:,} x {d} on {workers} workers of one core")
+    for name, value in found.items():
+        print(f"{name:36s}{value:12.1f}")
+    return found
+
+
 LARGE = """
 import re, sys, time
 from pathlib import Path
@@ -273,6 +293,10 @@ def main():
                     name: round(1e9 * seconds / rounds / n, 1) for name, seconds in best.items()
                 }
                 result["partitions"], result["traffic"] = partitions(client, jobs, place, y)
+                result["a billion rows"] = project(
+                    result["nanoseconds per row and round"]["Dask, two workers"],
+                    result["traffic"][PARTITIONS[0]],
+                )
                 del jobs
                 ratios, *_ = compare("Default growth", "best", n // 10, *run, 2)
                 result["ratio to in memory"]["best"] = ratios
