@@ -30,6 +30,7 @@ from dkmeans import DiscriminativeKMeans, OverfittingWarning
 
 warnings.simplefilter("ignore", OverfittingWarning)
 D, K, FILES = 32, 256, 8
+NAMES = [f"x{j:03d}" for j in range(64)]
 PARTITIONS = (8, 64, 500)
 SETUP = ("facts", "hashes", "cells")  # once per fit; results of the last two grow with the rows
 
@@ -39,7 +40,7 @@ def save_parquet(folder, X, y, files):
     folder.mkdir()
     for number, rows in enumerate(np.array_split(np.arange(len(X)), files)):
         part = slice(rows[0], rows[-1] + 1)
-        columns = {f"x{j:03d}": X[part, j] for j in range(X.shape[1])}
+        columns = dict(zip(NAMES, X[part].T, strict=False))
         pq.write_table(pa.table(columns | {"kind": y[part]}), folder / f"{number:04d}.parquet")
 
 
@@ -235,10 +236,13 @@ def large(scale, folder, growths):
     n, files, k = 20_000_000 // scale, 40, 64
     for name, rows, parts in (("small", 100_000, 1), ("large", n, files)):
         (folder / name).mkdir()
+        X, y = overlapping_blobs(rows // parts, 64)
+        X = np.ascontiguousarray(X.T)
         for number in range(parts):
-            X, y = overlapping_blobs(rows // parts, 64, seed=number)
-            columns = {f"x{j:03d}": X[:, j] for j in range(64)} | {"kind": y}
-            pq.write_table(pa.table(columns), folder / name / f"{number:04d}.parquet")
+            X += np.float32(0.001)  # quicker than other random numbers
+            columns = dict(zip(NAMES, X, strict=True)) | {"kind": y}
+            file = folder / name / f"{number:04d}.parquet"
+            pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
     size = sum(f.stat().st_size for f in (folder / "large").iterdir()) / 1e9
     print(f"\nParquet set of {size:.2f} GB: {n:,} x 64, {k} clusters")
     print(f"{'growth':10s}{'seconds':>10s}{'rounds':>8s}{'MiB after import':>18s}", end="")
