@@ -131,6 +131,7 @@ class Look:
             found = np.union1d(found, labels)
         place = np.searchsorted(found, seen).astype(np.int32)
         y: Any = place[np.concatenate(self._y)]  # short numbers, as there are many
+        self._y.clear()
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
         if estimator.metric != "cosine":

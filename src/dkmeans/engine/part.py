@@ -215,13 +215,17 @@ class CellPart(SummablePart):
 
     def rest(self) -> None:
         """Make what is kept of each row short, as it waits for the next pass."""
-        self.labels = self.labels.astype(np.int32, copy=False)
-        self.previous = self.previous.astype(np.int32, copy=False)
+        labels, previous = self.labels, self.previous
+        self.labels = labels.astype(np.int32, copy=False)
+        same = previous is labels
+        self.previous = self.labels if same else previous.astype(np.int32, copy=False)
 
     def wake(self) -> None:
         """Make numbers as long again as passes need them."""
-        self.labels = self.labels.astype(np.intp, copy=False)
-        self.previous = self.previous.astype(np.intp, copy=False)
+        labels, previous = self.labels, self.previous
+        self.labels = labels.astype(np.intp, copy=False)
+        same = previous is labels
+        self.previous = self.labels if same else previous.astype(np.intp, copy=False)
 
     def keep(self) -> None:
         """Note the cells that rows are in now."""
