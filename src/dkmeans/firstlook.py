@@ -48,7 +48,7 @@ class Look:
         self._dtype = None if afresh else estimator.cluster_centers_.dtype
         self._sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
-        self._y: list[npt.NDArray[np.intp]] = []
+        self._y: list[npt.NDArray[np.int32]] = []
         self._weights: list[npt.NDArray[np.float64]] = []
         self._largest, self._n_values = 0.0, 0
 
@@ -82,7 +82,7 @@ class Look:
         if labels.dtype.kind == "f" and np.isnan(labels).any():
             raise SourceError(f"In {seen.where}: labels are missing (NaN): drop these rows.")
         codes = [self._codes.setdefault(label, len(self._codes)) for label in labels.tolist()]
-        self._y.append(np.array(codes, dtype=np.intp)[seen.codes])
+        self._y.append(np.array(codes, dtype=np.int32)[seen.codes])
         self._largest = max(self._largest, seen.largest)
         self._n_values += seen.n_values
         self.sizes.append(seen.shape[0])
@@ -129,8 +129,9 @@ class Look:
         for labels in known:
             check_same_kind(labels, found)
             found = np.union1d(found, labels)
-        place = np.searchsorted(found, seen)
-        y = place[np.concatenate(self._y)].astype(np.intp)
+        place = np.searchsorted(found, seen).astype(np.int32)
+        y: Any = place[np.concatenate(self._y)]  # short numbers, as there are many
+        self._y.clear()
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
         if estimator.metric != "cosine":

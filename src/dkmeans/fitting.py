@@ -220,7 +220,7 @@ def _results(
     training, source, run = fit.training, fit.source, fit.run
     now = state.prototypes
     source.rows.label_all(now)
-    labels, *_ = source.rows.labelled()
+    labels = source.rows.cells()
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:

@@ -88,7 +88,7 @@ def make_source(
         remembered=remembered,
         n_centers=n_centers,
     )
-    conflicts = agree_on_labels(team)
+    conflicts = agree_on_labels(team, training.y, weights)
     if journal is None or kept is None:
         return Source(rows, conflicts, unit)
     opened = journal(_fingerprint(rows))

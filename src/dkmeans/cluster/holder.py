@@ -2,12 +2,17 @@
 
 from typing import Any
 
+import numpy as np
+
 from dkmeans.checks import finite_range
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.merging import merge
+from dkmeans.engine.threads import calm_blas
 from dkmeans.firstlook import Seen
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.blocks import Batch
+
+_MANY = 16  # results that are put together before there are more of them
 
 
 class Holder:
@@ -61,7 +66,7 @@ class Holder:
         for number, (start, y, weights) in parts.items():
             X = self._batches[number].X.astype(about["dtype"], copy=False)
             X = unit_rows(X) if about["unit"] else X
-            made[number] = Part(X, y, weights, start=start, **more)
+            made[number] = Part(X, y.astype(np.intp), weights, start=start, **more)
         self._sets = {0: made}
         self._batches.clear()
 
@@ -87,7 +92,15 @@ class Holder:
 
         Returns pairs of a number and a result, the number None where results were put together.
         """
-        parts = self._sets[source].items()
-        results = [(number, getattr(part, method)(*arguments)) for number, part in parts]
-        merged = merge(method, [result for _, result in results])
-        return [(None, merged[0])] if len(merged) < len(results) else results
+        numbers: list[int] = []
+        results: list[Any] = []
+        with calm_blas:
+            for number, part in self._sets[source].items():
+                numbers.append(number)
+                results.append(getattr(part, method)(*arguments))
+                if len(numbers) % _MANY == 0:
+                    results = merge(method, results)
+        results = merge(method, results)
+        if len(results) < len(numbers):
+            return [(None, results[0])]
+        return list(zip(numbers, results, strict=True))

@@ -14,8 +14,14 @@ from dkmeans.kernels.rowhash import Hashes, flush
 _VALUES = 1 << 16  # how many are looked at together
 
 
-def agree_on_labels(team: Team) -> list[Indices]:
+def agree_on_labels(team: Team, y: Indices, weights: Floats | None) -> list[Indices]:
     """Give identical rows one label.
+
+    Parameters
+    ----------
+    team : Team
+    y, weights : arrays of shape (n,), or None for weights of one
+        What the rows of the team have.
 
     Returns
     -------
@@ -23,24 +29,25 @@ def agree_on_labels(team: Team) -> list[Indices]:
         Row numbers of each group of identical rows that carried different labels.
     """
     hashes = np.concatenate(team.each("hashes"))
-    _, y, weights = (list(part) for part in zip(*team.each("labelled"), strict=True))
-    classes = np.concatenate(y)
-    heavy = None if weights[0] is None else np.concatenate(weights)
-    rows = np.arange(len(classes)) if heavy is None else np.flatnonzero(heavy > 0)
-    groups = _conflicting_groups(team, hashes, classes, rows)
+    rows = None if weights is None else np.flatnonzero(weights > 0)
+    groups = _conflicting_groups(team, hashes, y, rows)
     if groups:
         majorities = [
-            _majority(classes[group], None if heavy is None else heavy[group]) for group in groups
+            _majority(y[group], None if weights is None else weights[group]) for group in groups
         ]
         sizes = [len(group) for group in groups]
         team.each("relabel", np.concatenate(groups), np.repeat(majorities, sizes))
     return groups
 
 
-def _conflicting_groups(team: Team, hashes: Hashes, y: Indices, rows: Indices) -> list[Indices]:
-    ordered = np.sort(hashes[rows])
+def _conflicting_groups(
+    team: Team, hashes: Hashes, y: Indices, rows: Indices | None
+) -> list[Indices]:
+    ordered = np.sort(hashes if rows is None else hashes[rows])
     if (ordered[1:] != ordered[:-1]).all():
         return []  # the usual case
+    del ordered
+    rows = np.arange(len(y)) if rows is None else rows
     order = rows[np.lexsort((rows, hashes[rows]))]
     starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
     low, high = np.minimum.reduceat(y[order], starts), np.maximum.reduceat(y[order], starts)

@@ -30,6 +30,26 @@ class JudgedPart(CellPart):
         self.held: npt.NDArray[np.bool_] | None = None  # rows that are held out
         self._full_weights = self.weights  # those of rows that are held out included
         self._heirs: tuple[Indices, Indices] | None = None
+        self._short: tuple[Indices, Any, Any] | None = None
+
+    def rest(self) -> None:
+        """Make what is kept of each row short, as it waits for the next pass."""
+        super().rest()
+        y: Any = self.y
+        given: Any = self.given
+        if self._short is not None and self._short[0] is y:
+            _, y, given = self._short
+        self._short = None
+        self.y = y.astype(np.int32, copy=False)
+        self.given = self.y if given is y else given.astype(np.int32, copy=False)
+
+    def wake(self) -> None:
+        """Make numbers as long again as passes need them."""
+        super().wake()
+        y, given = self.y, self.given
+        self.y = y.astype(np.intp, copy=False)
+        self.given = self.y if given is y else given.astype(np.intp, copy=False)
+        self._short = self.y, y, given  # to go back to, as classes seldom change
 
     def facts(self, compiled: bool) -> Facts:
         """Tell what must be known of all rows, the weights of those held out included."""
@@ -43,6 +63,10 @@ class JudgedPart(CellPart):
     def labelled(self) -> tuple[Indices, Indices, Floats | None]:
         """Cells, classes and weights of all rows."""
         return self.labels, self.y, self.weights
+
+    def cells(self) -> npt.NDArray[np.int32]:
+        """Cells of all rows, as short numbers."""
+        return self.labels.astype(np.int32)
 
     def values_of(self, rows: Indices) -> npt.NDArray[np.floating]:
         """Those of some rows, by number among all rows, that are in this part."""
@@ -93,9 +117,11 @@ class JudgedPart(CellPart):
         """
         wrong = classes[self.labels] != self.given
         found = np.zeros((4, len(units)))
-        n = len(self.y)
-        full = np.ones(n) if self._full_weights is None else self._full_weights
+        n, full = len(self.y), self._full_weights
         held = np.zeros(n, dtype=bool) if self.held is None else self.held
+        if full is None:
+            found[:, 0] = (wrong & ~held).sum(), (~held).sum(), (wrong & held).sum(), held.sum()
+            return found
         active = full > 0
         for at, some in enumerate((active & ~held, held)):
             for with_all in (False, True):

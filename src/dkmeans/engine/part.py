@@ -213,6 +213,20 @@ class CellPart(SummablePart):
         classes = self.y[part[starts]]
         return [(int(c), slice(a, b)) for c, a, b in zip(classes, starts, ends, strict=True)]
 
+    def rest(self) -> None:
+        """Make what is kept of each row short, as it waits for the next pass."""
+        labels, previous = self.labels, self.previous
+        self.labels = labels.astype(np.int32, copy=False)
+        same = previous is labels
+        self.previous = self.labels if same else previous.astype(np.int32, copy=False)
+
+    def wake(self) -> None:
+        """Make numbers as long again as passes need them."""
+        labels, previous = self.labels, self.previous
+        self.labels = labels.astype(np.intp, copy=False)
+        same = previous is labels
+        self.previous = self.labels if same else previous.astype(np.intp, copy=False)
+
     def keep(self) -> None:
         """Note the cells that rows are in now."""
         self._kept.append((self.labels, self.squares, self.previous, self._centers))

@@ -333,6 +333,10 @@ class Rows:
         """Hash all rows; identical ones alike."""
         return np.concatenate(self.each("hashes"))
 
+    def cells(self) -> Indices:
+        """Cells of all rows."""
+        return np.concatenate(self.each("cells"), dtype=np.intp)
+
     def labelled(self) -> tuple[Indices, Indices, Floats | None]:
         """Cells, classes and weights of all rows."""
         labels, y, weights = zip(*self.each("labelled"), strict=True)

@@ -5,11 +5,13 @@ from typing import Any, Protocol, Self
 
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.prefetch import ahead
+from dkmeans.engine.threads import calm_blas
 from dkmeans.kernels.block import Matrix
 
 # Passes over what is kept of each row: they do not need the rows themselves.
 WITHOUT_ROWS = frozenset(
     {
+        "cells",
         "come_back",
         "costs",
         "distances",
@@ -83,17 +85,26 @@ class SweepTeam:
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every part, and return what they return, in the order of the rows."""
-        if method in WITHOUT_ROWS:
-            return [getattr(part, method)(*arguments) for part in self._parts]
-        found = []
-        with ahead(self._read()) as blocks:
-            for part, block in zip(self._parts, blocks, strict=True):
-                part.X = block
-                try:
-                    found.append(getattr(part, method)(*arguments))
-                finally:
-                    part.X = None
+        with calm_blas:
+            if method in WITHOUT_ROWS:
+                return [self._call(part, method, arguments) for part in self._parts]
+            found = []
+            with ahead(self._read()) as blocks:
+                for part, block in zip(self._parts, blocks, strict=True):
+                    part.X = block
+                    try:
+                        found.append(self._call(part, method, arguments))
+                    finally:
+                        part.X = None
         return found
+
+    @staticmethod
+    def _call(part: Part, method: str, arguments: tuple[Any, ...]) -> Any:
+        part.wake()
+        try:
+            return getattr(part, method)(*arguments)
+        finally:
+            part.rest()
 
     def derive(self, method: str, *arguments: Any) -> "SweepTeam":
         """Make a team of the parts that a method of every part returns."""

@@ -1,0 +1,313 @@
+"""What it costs to fit data from blocks and on a Dask cluster, beside the same fit in memory.
+
+    python benchmarks/big_data.py            # about fifteen minutes, 2 GB of disk
+    python benchmarks/big_data.py --quick    # a tenth of the rows: about a minute
+    python benchmarks/big_data.py --large    # also a Parquet set of 5 GB: its peak of memory
+
+All fits use two cores: two threads in memory and over blocks, two workers of one thread each on the
+cluster, which is up and has the data. First 4,000,000 x 32 (float32) to 256 clusters with the
+paper's growth, in turns, best of three; then the default growth on a tenth of the rows; then the
+same rows in 8, 64 and 500 partitions. What travels is what is pickled at the driver.
+"""
+
+import argparse
+import itertools
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from common import overlapping_blobs, print_result
+from pyarrow import parquet as pq
+
+from dkmeans import DiscriminativeKMeans, OverfittingWarning
+
+warnings.simplefilter("ignore", OverfittingWarning)
+D, K, FILES = 32, 256, 8
+NAMES = [f"x{j:03d}" for j in range(64)]
+PARTITIONS = (8, 64, 500)
+SETUP = ("facts", "hashes", "cells")  # once per fit; results of the last two grow with the rows
+
+
+def save_parquet(folder, X, y, files):
+    """Write rows as a Parquet folder, as pyarrow does it by default."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(X)), files)):
+        part = slice(rows[0], rows[-1] + 1)
+        columns = dict(zip(NAMES, X[part].T, strict=False))
+        pq.write_table(pa.table(columns | {"kind": y[part]}), folder / f"{number:04d}.parquet")
+
+
+def rows_of(path, shape, start, stop):
+    """Read some rows of a file of float32, on a worker."""
+    return np.array(np.memmap(path, np.float32, "r", shape=shape)[start:stop])
+
+
+def partitioned(client, path, y, d, n_partitions):
+    """Make persisted Dask arrays of a file of float32."""
+    import dask.array as da
+    from dask import delayed
+    from distributed import wait
+
+    ends = np.linspace(0, len(y), n_partitions + 1).astype(int).tolist()
+    parts = [
+        da.from_delayed(delayed(rows_of)(path, (len(y), d), start, stop), (stop - start, d), "f4")
+        for start, stop in itertools.pairwise(ends)
+    ]
+    X = da.concatenate(parts)
+    arrays = client.persist([X, da.from_array(y, chunks=(X.chunks[0],))])
+    wait(arrays)
+    return arrays
+
+
+def take_turns(jobs, repeats):
+    """Least time of each fit, after one to warm up, and whether all have the same centres."""
+    centers, best = {}, dict.fromkeys(jobs, np.inf)
+    for turn in range(repeats + 1):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            model = job()
+            taken = time.perf_counter() - start
+            centers[name] = model.cluster_centers_
+            if turn:
+                best[name] = min(best[name], taken)
+    first = centers["in memory"]
+    assert all(np.array_equal(other, first) for other in centers.values())
+    return best, model
+
+
+def print_times(title, best):
+    """Print seconds and ratios."""
+    base = best["in memory"]
+    print(f"\n{title}\n{'':24s}{'seconds':>10s}{'ratio':>8s}")
+    for name, seconds in best.items():
+        print(f"{name:24s}{seconds:10.2f}{seconds / base:8.2f}", flush=True)
+    return {name: round(seconds / base, 3) for name, seconds in best.items() if seconds != base}
+
+
+class Traffic:
+    """Counts what the driver sends and gets while a fit runs, call by call."""
+
+    def __init__(self):
+        from dkmeans.cluster.team import Crew
+
+        self._owner, self._each = Crew, Crew.each
+        self.sent, self.back, self.calls = (defaultdict(int) for _ in range(3))
+
+    def __enter__(self):
+        def each(crew, source, method, arguments):
+            found = self._each(crew, source, method, arguments)
+            workers = len(crew._held)
+            self.sent[method] += workers * len(pickle.dumps((source, method, arguments), 5))
+            self.back[method] += len(pickle.dumps(found, 5))
+            self.calls[method] += 1
+            self.crew, self.workers = crew, workers
+            return found
+
+        self._owner.each = each
+        return self
+
+    def __exit__(self, *_):
+        self._owner.each = self._each
+
+    def milliseconds(self):
+        """Time of a call that does next to nothing."""
+        times = []
+        for _ in range(50):
+            start = time.perf_counter()
+            self.crew.each(0, "weight_facts", ())
+            times.append(time.perf_counter() - start)
+        return 1e3 * float(np.median(times))
+
+    def summary(self, n, rounds):
+        """Bytes and calls per round, and bytes per row and fit."""
+        passes = [m for m in self.calls if m not in SETUP]
+        return {
+            "calls per round": round(sum(self.calls[m] for m in passes) / rounds, 1),
+            "kB to a worker per round": round(
+                sum(self.sent[m] for m in passes) / rounds / self.workers / 1e3, 1
+            ),
+            "kB back from a worker per round": round(
+                sum(self.back[m] for m in passes) / rounds / self.workers / 1e3, 1
+            ),
+            "bytes back per row, once": round(sum(self.back[m] for m in SETUP) / n, 1),
+        }
+
+
+def fit(growth, *data, **more):
+    """Fit to the number of clusters that all cases have."""
+    return DiscriminativeKMeans(K, growth=growth, n_threads=2, **more).fit(*data)
+
+
+def on_cluster(growth, X, y):
+    """Fit with as many threads as workers have."""
+    return DiscriminativeKMeans(K, growth=growth).fit(X, y)
+
+
+def compare(title, growth, n, client, folder, repeats):
+    """Fit the same rows in memory, from blocks and on the cluster, in turns."""
+    X, y = overlapping_blobs(n, D)
+    place = folder / f"{growth}-{n}"
+    place.mkdir()
+    X.tofile(place / "rows.f4")
+    mapped = np.memmap(place / "rows.f4", np.float32, "r", shape=X.shape)
+    save_parquet(place / "tables", X, y, FILES)
+    dask = partitioned(client, str(place / "rows.f4"), y, D, FILES)
+    budget = min(256, X.nbytes / 2**21)  # half of the rows, so that the map is read in blocks
+    jobs = {
+        "in memory": lambda: fit(growth, X, y),
+        "memory map": lambda: fit(growth, mapped, y, memory_mb=budget),
+        "Parquet": lambda: fit(growth, place / "tables", "kind", memory_mb=budget),
+        "Dask, two workers": lambda: on_cluster(growth, *dask),
+    }
+    best, model = take_turns(jobs, repeats)
+    rounds = len(model.history_)
+    ratios = print_times(f"{title}, {n:,} x {D}, {K} clusters, {rounds} rounds", best)
+    return ratios, {"in memory": lambda: fit(growth, X, y)}, place, y, best, rounds
+
+
+def partitions(client, jobs, place, y):
+    """Cut the same rows into more and more partitions."""
+    arrays = {m: partitioned(client, str(place / "rows.f4"), y, D, m) for m in PARTITIONS}
+    for m, data in arrays.items():
+        jobs[f"{m} partitions"] = lambda data=data: on_cluster("paper", *data)
+    best, model = take_turns(jobs, 2)
+    ratios = print_times("Number of partitions", best)
+    found = {}
+    for m, data in arrays.items():
+        with Traffic() as traffic:
+            on_cluster("paper", *data)
+        found[m] = traffic.summary(len(y), len(model.history_))
+        found[m]["milliseconds per empty call"] = round(traffic.milliseconds(), 2)
+    print(f"\n{'':36s}" + "".join(f"{m:>12d}" for m in PARTITIONS))
+    for name in found[PARTITIONS[0]]:
+        print(f"{name:36s}" + "".join(f"{found[m][name]:12.1f}" for m in PARTITIONS))
+    return ratios, found
+
+
+def project(per_row, traffic, n=1_000_000_000, d=128, workers=100):
+    """Work out from what was measured what many rows on many workers would take, per round."""
+    wider = d / D
+    compute = per_row * 1e-9 * 2 * wider * n / workers  # measured on two cores, one per worker
+    back = traffic["kB back from a worker per round"] * wider * workers / 1e6
+    calls = traffic["calls per round"] * traffic["milliseconds per empty call"] / 2 * workers / 1e3
+    found = {
+        "seconds of work per round": round(compute, 1),
+        "seconds of calls per round": round(calls, 1),
+        "GB to the driver per round": round(back, 2),
+        "GB to the driver, once": round(traffic["bytes back per row, once"] * n / 1e9, 1),
+        "GB of rows per worker": round(4 * d * n / workers / 1e9, 1),
+        "GB at the driver, at least": round((4 + 8 + 8) * n / 1e9, 1),  # class, hash, hash sorted
+    }
+    print(f"\nWorked out for {n:,} x {d} on {workers} workers of one core")
+    for name, value in found.items():
+        print(f"{name:36s}{value:12.1f}")
+    return found
+
+
+LARGE = """
+import re, sys, time
+from pathlib import Path
+from dkmeans import DiscriminativeKMeans
+import pyarrow.parquet
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
+imported = peak()
+folder = Path(sys.argv[1])
+small = DiscriminativeKMeans(20, growth=sys.argv[2], n_threads=2, memory_mb=16)
+small.fit(folder / "small", "kind")
+warm = peak()
+start = time.perf_counter()
+model = DiscriminativeKMeans(int(sys.argv[3]), growth=sys.argv[2], n_threads=2).fit(
+    folder / "large", "kind"
+)
+print(imported, warm, peak(), time.perf_counter() - start, len(model.history_))
+"""
+
+
+def large(scale, folder, growths):
+    """Fit a Parquet set of 5 GB in a process of its own, and watch its peak of memory."""
+    n, files, k = 20_000_000 // scale, 40, 64
+    for name, rows, parts in (("small", 100_000, 1), ("large", n, files)):
+        (folder / name).mkdir()
+        X, y = overlapping_blobs(rows // parts, 64)
+        X = np.ascontiguousarray(X.T)
+        for number in range(parts):
+            X += np.float32(0.001)  # quicker than other random numbers
+            columns = dict(zip(NAMES, X, strict=True)) | {"kind": y}
+            file = folder / name / f"{number:04d}.parquet"
+            pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
+    size = sum(f.stat().st_size for f in (folder / "large").iterdir()) / 1e9
+    print(f"\nParquet set of {size:.2f} GB: {n:,} x 64, {k} clusters")
+    print(f"{'growth':10s}{'seconds':>10s}{'rounds':>8s}{'MiB after import':>18s}", end="")
+    print(f"{'warm':>8s}{'peak':>8s}{'bytes per row':>15s}")
+    found = {"GB": round(size, 2)}
+    for growth in growths:
+        done = subprocess.run(
+            [sys.executable, "-c", LARGE, str(folder), growth, str(k)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        imported, warm, peak, seconds, rounds = map(float, done.stdout.split())
+        per_row = (peak - warm) * 2**20 / n
+        print(f"{growth:10s}{seconds:10.1f}{rounds:8.0f}{imported:18.0f}", end="")
+        print(f"{warm:8.0f}{peak:8.0f}{per_row:15.0f}", flush=True)
+        found[growth] = {
+            "MiB beyond import": round(peak - imported),
+            "MiB beyond a small fit": round(peak - warm),
+            "seconds": round(seconds, 1),
+        }
+    return found
+
+
+def main():
+    """Measure, print tables and the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--large", action="store_true", help="also 5 GB of Parquet")
+    parser.add_argument("--only-large", action="store_true", help="nothing but 5 GB of Parquet")
+    parser.add_argument("--growth", nargs="+", default=["paper"], help="of the 5 GB")
+    parser.add_argument("--folder", help="where temporary files go")
+    arguments = parser.parse_args()
+    scale = 10 if arguments.quick else 1
+    result = {}
+    with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="distbench-") as folder:
+        if not arguments.only_large:
+            from distributed import Client, LocalCluster
+
+            with (
+                LocalCluster(
+                    n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+                ) as cluster,
+                Client(cluster) as client,
+            ):
+                run = client, Path(folder)
+                n = 4_000_000 // scale
+                main_case = "Paper's growth", "paper", n
+                ratios, jobs, place, y, best, rounds = compare(*main_case, *run, 3)
+                result["ratio to in memory"] = {"paper": ratios}
+                result["nanoseconds per row and round"] = {
+                    name: round(1e9 * seconds / rounds / n, 1) for name, seconds in best.items()
+                }
+                result["partitions"], result["traffic"] = partitions(client, jobs, place, y)
+                result["a billion rows"] = project(
+                    result["nanoseconds per row and round"]["Dask, two workers"],
+                    result["traffic"][PARTITIONS[0]],
+                )
+                del jobs
+                ratios, *_ = compare("Default growth", "best", n // 10, *run, 2)
+                result["ratio to in memory"]["best"] = ratios
+        if arguments.large or arguments.only_large:
+            result["large"] = large(scale, Path(folder), arguments.growth)
+    print_result({"big data": result, "rows": 4_000_000 // scale})
+
+
+if __name__ == "__main__":
+    main()
