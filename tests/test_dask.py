@@ -201,7 +201,7 @@ class Killer:
 
 
 @pytest.mark.parametrize(
-    "moments", [("look",), ("build", "spread_sum"), ("assign_own", "labelled")]
+    "moments", [("look",), ("build", "spread_sum"), ("assign_own", "cells")]
 )
 def test_killed_workers(client, labelled, monkeypatch, moments):
     left = list(moments)
