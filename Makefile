@@ -21,7 +21,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/lint-imports --no-logo
 
 check: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=30 --durations-min=3
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, with and without compiled loops
 	$(OLDEST)/bin/python -m pytest -n auto -m "not study" tests/test_compiled.py
