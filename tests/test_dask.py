@@ -200,9 +200,7 @@ class Killer:
         self.killed += 1
 
 
-@pytest.mark.parametrize(
-    "moments", [("look",), ("build", "spread_sum"), ("assign_own", "cells")]
-)
+@pytest.mark.parametrize("moments", [("look",), ("build", "spread_sum"), ("assign_own", "cells")])
 def test_killed_workers(client, labelled, monkeypatch, moments):
     left = list(moments)
     killer = Killer(monkeypatch, lambda _, name: name in left and not left.remove(name))
