@@ -36,11 +36,17 @@ _STUDIES = {
 }
 
 
+# Workers that die, processes that are killed: minutes of waiting, by `make faults`.
+_FAULTS = {"test_dask", "test_lost_workers"}
+
+
 def pytest_collection_modifyitems(items):
-    """Mark what is about results, not about versions of dependencies."""
+    """Mark what is about results, not about versions of dependencies, and what takes long."""
     for item in items:
         if item.path.stem in _STUDIES:
             item.add_marker(pytest.mark.study)
+        if item.path.stem in _FAULTS:
+            item.add_marker(pytest.mark.faults)
 
 
 @pytest.fixture

@@ -1,8 +1,16 @@
 """Hypothesis strategies, all in one place: data as awkward as it comes."""
 
+import os
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+
+def examples(count):
+    """So many examples for people; a third of them, always the same, in continuous integration."""
+    return max(20, count // 3) if os.environ.get("CI") else count
+
 
 dtypes = st.sampled_from([np.float64, np.float32])
 repulsions = st.sampled_from([0.0, 0.25, 0.5, 1.0, 10.0, "size"])

@@ -82,7 +82,7 @@ def test_sparse_batches(labelled, parameters):
 
 
 @pytest.mark.study
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=strategies.examples(30), deadline=None)
 @given(data=strategies.weighted(), parameters=strategies.parameters, cut=st.integers(0, 30))
 def test_parts_do_not_matter(data, parameters, cut):
     X, y, w = data
@@ -241,7 +241,7 @@ print(peak() - before)
 """
 
 
-@pytest.mark.study
+@pytest.mark.faults
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_far_below_the_size_of_the_data(tmp_path):
     rng = np.random.default_rng(0)

@@ -219,6 +219,7 @@ np.save(sys.argv[2], model.cluster_centers_)
 """
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
 def test_a_process_that_is_killed(tmp_path):
     path, out = tmp_path / "c", tmp_path / "out.npy"

@@ -14,7 +14,9 @@ from sklearn.datasets import load_iris
 
 import dkmeans
 
-START = [sys.executable, "-c", "from dkmeans.apps.entry import main; main()"]
+# Processes that a shell starts in the background ignore Ctrl-C, and so would their children.
+HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+START = [sys.executable, "-c", HEED + "from dkmeans.apps.entry import main; main()"]
 
 
 def test_predict_finds_columns_by_name(place, iris):

@@ -150,7 +150,7 @@ def some_rounds(draw):
 
 
 @pytest.mark.study
-@settings(max_examples=800)
+@settings(max_examples=strategies.examples(800))
 @given(data=st.composite(some_rounds)(), weighted=st.booleans())
 def test_looking_at_what_changed_is_as_good_as_looking_at_everything(data, weighted):
     X, y, weights, rounds = data
@@ -181,7 +181,7 @@ def as_prototypes(centers):
 
 
 @pytest.mark.study
-@settings(max_examples=150)
+@settings(max_examples=strategies.examples(150))
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_rounds_that_cost_what_changed_give_the_same_growth(data, parameters):
     X, y, w = data

@@ -113,7 +113,7 @@ class TestPartialFit:
         assert parts.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
         assert parts.cluster_sizes_.tolist() == [100.0] * 4
 
-    @settings(max_examples=200)
+    @settings(max_examples=strategies.examples(200))
     @given(
         data=st.lists(strategies.weighted(max_rows=12), min_size=2, max_size=4),
         repulsion=strategies.repulsions,

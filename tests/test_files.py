@@ -112,7 +112,7 @@ class TestRoundTrip:
         ),
         edit=st.sampled_from([None, "drop", "set_center", "partial_fit"]),
     )
-    @settings(max_examples=60)
+    @settings(max_examples=strategies.examples(60))
     def test_going_on_after_loading_is_as_without(self, folder, data, options, edit):
         X, y, w = data
         model = DiscriminativeKMeans(**options).fit(X, y, w)
@@ -593,7 +593,7 @@ class TestDamage:
         assert refused(folder / "any.dkm", start + data)
 
     @given(seed=st.integers(0, 2**32 - 1))
-    @settings(max_examples=150)
+    @settings(max_examples=strategies.examples(150))
     def test_wrong_values_with_a_right_checksum_do_no_harm(self, folder, seed):
         """Bits of arrays flip before the checksum is made: a model, or a sentence."""
         _, data = small_file(folder)

@@ -186,7 +186,7 @@ def test_one_class_and_classes_without_a_prototype():
     scaled=st.booleans(),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=60)
+@settings(max_examples=strategies.examples(60))
 def test_random_models_and_rows(data, metric, dtype, scaled, seed):
     X, y, _ = data
     X = X.astype(dtype)

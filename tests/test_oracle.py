@@ -67,14 +67,14 @@ def compare(
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=strategies.examples(300), deadline=None)
 @given(data=strategies.labelled(), repulsion=strategies.repulsions)
 def test_grows_as_the_oracle_does(data, repulsion):
     X, y = data
     compare(X, y, None, repulsion)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=strategies.examples(300), deadline=None)
 @given(data=strategies.weighted(), extra=st.none() | st.integers(0, 12))
 def test_the_best_growth_is_that_of_the_oracle(data, extra):
     X, y, w = data
@@ -82,7 +82,7 @@ def test_the_best_growth_is_that_of_the_oracle(data, extra):
     compare(X, y, w, budget=budget, growth="best")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=strategies.examples(300), deadline=None)
 @given(
     data=strategies.weighted(),
     repulsion=strategies.repulsions,
@@ -95,26 +95,26 @@ def test_directions_grow_as_in_the_oracle(data, repulsion, growth, extra):
     compare(X, y, w, repulsion, budget, growth=growth, metric="cosine")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=strategies.examples(200), deadline=None)
 @given(data=strategies.weighted(), repulsion=strategies.repulsions)
 def test_weights_count_as_in_the_oracle(data, repulsion):
     compare(*data, repulsion)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=strategies.examples(200), deadline=None)
 @given(data=strategies.labelled(), repulsion=strategies.repulsions, extra=st.integers(0, 8))
 def test_budgets_are_spent_as_in_the_oracle(data, repulsion, extra):
     X, y = data
     compare(X, y, None, repulsion, budget=int(y.max()) + 1 + extra)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=strategies.examples(150), deadline=None)
 @given(data=strategies.weighted(), repulsion=strategies.repulsions, size=st.integers(1, 5))
 def test_small_groups_earn_no_child_as_in_the_oracle(data, repulsion, size):
     compare(*data, repulsion, min_size=size)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=strategies.examples(100), deadline=None)
 @given(data=strategies.labelled(), repulsion=strategies.repulsions, rounds=st.integers(1, 4))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_stops_where_the_oracle_does_when_rounds_run_out(data, repulsion, rounds):
@@ -137,7 +137,7 @@ def test_larger_sets_grow_as_the_oracle_does(repulsion, dtype):
         compare(X.astype(dtype), y, None, repulsion, budget=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=strategies.examples(150), deadline=None)
 @given(
     batches=st.lists(strategies.weighted(max_rows=10, max_features=2), min_size=2, max_size=3),
     repulsion=strategies.repulsions,

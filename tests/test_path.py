@@ -50,7 +50,7 @@ def test_each_row_tells_of_the_model_that_at_gives(digits, parameters):
         assert np.isnan(row["heldout_error"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=strategies.examples(100), deadline=None)
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_training_error_is_that_of_the_labels_as_given(data, parameters):
     X, y, w = data
@@ -140,7 +140,7 @@ def test_a_long_path_is_thinned(digits, monkeypatch):
     assert len(sizes) == 3 or sum(sizes) <= 2 * max(sizes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=strategies.examples(200), deadline=None)
 @given(data=strategies.weighted(max_rows=40), repeat=st.integers(1, 3))
 def test_a_fifth_of_the_different_rows_of_each_class_is_held_out(data, repeat):
     X, y, w = data

@@ -340,7 +340,7 @@ def test_min_cluster_size_is_a_sum_of_sample_weights():
     assert DiscriminativeKMeans(min_cluster_size=0.31).fit(X, y, w).n_clusters_ == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=strategies.examples(50))
 @given(data=strategies.weighted(), size=st.integers(1, 4))
 def test_converged_with_min_cluster_size_means_no_cell_holds_two_large_groups(data, size):
     X, y, w = data

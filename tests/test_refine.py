@@ -39,7 +39,7 @@ def some_prototypes(X, y, per_class=2):
     return Prototypes(X[rows], y[rows].astype(np.intp), np.arange(len(rows)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=strategies.examples(200))
 @given(data=strategies.weighted())
 def test_margins_are_those_of_the_oracle(data):
     X, y, w = data
@@ -93,7 +93,7 @@ def test_the_gradient_is_that_of_the_cost(sparse, weights):
     np.testing.assert_allclose(gradient * scale, expected, atol=1e-6 * np.abs(expected).max())
 
 
-@settings(max_examples=60)
+@settings(max_examples=strategies.examples(60))
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_the_cost_never_ends_higher_than_it_began(data, parameters):
     X, y, w = data
@@ -117,7 +117,7 @@ def test_the_cost_never_ends_higher_than_it_began(data, parameters):
     assert costs[1] <= costs[0] * (1 + 1e-9) + 1e-12
 
 
-@settings(max_examples=100)
+@settings(max_examples=strategies.examples(100))
 @given(data=strategies.labelled(values=strategies.wild))
 def test_prototypes_never_fly_off(data):
     X, y = data

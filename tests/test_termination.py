@@ -96,7 +96,7 @@ def test_weights_may_span_eighteen_orders_of_magnitude(repulsion):
     assert model.score(X[taking_part], y[taking_part]) == 1.0
 
 
-@settings(max_examples=300)
+@settings(max_examples=strategies.examples(300))
 @given(
     data=strategies.labelled(values=strategies.wild),
     repulsion=strategies.repulsions,
