@@ -6,7 +6,7 @@ OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check oldest faults clean
+.PHONY: demo test lint check oldest oldest-compiled faults clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -23,12 +23,14 @@ lint: $(VENV)/.ready-dev
 check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=30 --durations-min=3
 
-oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, with and without compiled loops
-	$(OLDEST)/bin/python -m pytest -n auto -m "not study and not faults" tests/test_compiled.py
+oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
 	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto -m "not study and not faults" tests
 
 faults: $(VENV)/.ready-dev  ## clusters whose workers die, processes that are killed: some minutes
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m faults
+
+oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
+	$(OLDEST)/bin/python -m pytest -n auto tests/test_compiled.py
 
 # Virtual environments, made again only when pyproject.toml changes.
 

@@ -36,6 +36,8 @@ _STUDIES = {
 }
 
 
+# What takes long to set up is set up once, by one worker.
+_TOGETHER = {"test_reproduce", "test_synthetic"}
 # Workers that die, processes that are killed: minutes of waiting, by `make faults`.
 _FAULTS = {"test_dask", "test_lost_workers"}
 
@@ -47,6 +49,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.study)
         if item.path.stem in _FAULTS:
             item.add_marker(pytest.mark.faults)
+        if item.path.stem in _TOGETHER:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

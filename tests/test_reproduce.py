@@ -79,6 +79,7 @@ def test_the_numbers_are_those_of_the_pieces(whole_run):
                 assert line["slope"] > 1  # k-means is after the sum of squares, we are not
 
 
+@pytest.mark.faults
 def test_stopped_and_taken_up_again(whole_run, tmp_path):
     _, expected = whole_run
     out = tmp_path / "out"
