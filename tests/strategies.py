@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 
 def examples(count):
-    """So many examples for people; a third of them, always the same, in continuous integration."""
-    return max(20, count // 3) if os.environ.get("CI") else count
+    """So many examples for people; a quarter of them, always the same, in continuous integration."""
+    return max(20, count // 4) if os.environ.get("CI") else count
 
 
 dtypes = st.sampled_from([np.float64, np.float32])
