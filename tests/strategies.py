@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 
 def examples(count):
-    """So many examples for people; a quarter of them, always the same, in continuous integration."""
+    """So many examples for people; a quarter, always the same, in continuous integration."""
     return max(20, count // 4) if os.environ.get("CI") else count
 
 
