@@ -3,9 +3,11 @@
 import itertools
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.rows import Rows
+from dkmeans.engine.team import LocalTeam
 
 
 def parts_of(X, y, weights, n_classes, cuts=(), **more):
@@ -25,5 +27,9 @@ def parts_of(X, y, weights, n_classes, cuts=(), **more):
 
 
 def rows_of(X, y, weights, n_classes, cuts=(), **more):
-    """Make rows in parts ready for passes."""
-    return Rows.in_memory(parts_of(X, y, weights, n_classes, cuts, **more))
+    """Make rows in parts ready for passes; the parts can be looked at, too."""
+    parts = parts_of(X, y, weights, n_classes, cuts, **more)
+    n_values = X.nnz if sp.issparse(X) else X.size
+    rows = Rows(LocalTeam(parts), X.dtype, n_values, n_classes)
+    rows.parts = parts
+    return rows

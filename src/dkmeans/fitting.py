@@ -8,6 +8,7 @@ import json
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -139,11 +140,12 @@ def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str,
     """Look through data that is not in the memory of this process; None if it is."""
     if is_dask(X):
         partitions = DaskBlocks(X, y, sample_weight)
-        from dkmeans.cluster.source import active_client, look_at_partitions
+        if find_spec("distributed") is not None:
+            from dkmeans.cluster.source import active_client, look_at_partitions
 
-        client = active_client()
-        if client is not None:
-            return look_at_partitions(estimator, client, partitions, **about)
+            client = active_client()
+            if client is not None:
+                return look_at_partitions(estimator, client, partitions, **about)
         return streaming.look_through(estimator, partitions, **about)
     blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
     return None if blocks is None else streaming.look_through(estimator, blocks, **about)

@@ -155,10 +155,6 @@ class Part(JudgedPart):
         self._margins[number] = margins
         return np.bincount(margins.winner, minlength=len(centers))
 
-    def margins_of(self, number: int) -> PartMargins:
-        """Return the margins kept under a number."""
-        return self._margins[number]
-
     def assign_as_seen(
         self, prototypes: Prototypes, came_from: Indices, changes: bool, number: int
     ) -> Any:

@@ -97,10 +97,6 @@ class CellPart(SummablePart):
         self._assign_all(center, None)
         return self._largest_square()
 
-    def distances(self) -> Floats:
-        """Squared distance of each row to its prototype."""
-        return self.squares
-
     def square_sums(self, units: Floats) -> tuple[Indices, Floats]:
         """Add up squared distances per cell and class."""
         return self.sum_squares(self.group_codes(), units)

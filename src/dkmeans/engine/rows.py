@@ -4,7 +4,7 @@ The rounds see the data only through these methods: each takes something small (
 lets every part do its pass, and puts together what the parts return.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.grids import Facts, Grids
-from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.part import Assigned, better
 from dkmeans.engine.sums import Sums, add_up
 from dkmeans.engine.tally import Tally
-from dkmeans.engine.team import LocalTeam, Team
+from dkmeans.engine.team import Team
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
@@ -77,26 +76,6 @@ class Rows:
         self._square_units = self.grids.of_bound(0.0)
         self.forgotten: list[int] = []  # margins that parts need not keep any longer
         self._n_margins = 0
-
-    @classmethod
-    def in_memory(
-        cls,
-        parts: Sequence[Part],
-        *,
-        remembered: Memory | None = None,
-        n_centers: int = 1,
-    ) -> "Rows":
-        """Take parts that are in the memory of this process."""
-        X = parts[0].X
-        n_values = sum(part.X.nnz if hasattr(part.X, "nnz") else part.X.size for part in parts)
-        return cls(
-            LocalTeam(parts),
-            X.dtype,
-            n_values,
-            parts[0].n_classes,
-            remembered=remembered,
-            n_centers=n_centers,
-        )
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every part."""

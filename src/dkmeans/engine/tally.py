@@ -59,20 +59,6 @@ class Tally:
             self.squares - other.squares,
         )
 
-    def negative(self) -> Self:
-        """Turn all signs, so that adding it takes the groups away."""
-        return replace(self, weights=-self.weights, sums=-self.sums, squares=-self.squares)
-
-    def codes(self, n_classes: int) -> Indices:
-        """Cell and class of each group as one number."""
-        return self.cells * n_classes + self.classes
-
-    def coded(self, codes: Indices, n_classes: int) -> Self:
-        """Give groups other cells and classes, by such numbers, and drop those below 0."""
-        there = np.flatnonzero(codes >= 0)
-        cells, classes = divmod(codes[there], n_classes)
-        return replace(self.take(there), cells=cells, classes=classes)
-
     def renamed(self, index: Indices) -> Self:
         """Give cells new numbers, in the same order."""
         return replace(self, cells=index[self.cells])
