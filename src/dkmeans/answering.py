@@ -4,14 +4,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import TransformerMixin
 
 from dkmeans import fitting, validate
 from dkmeans.engine import decide, query
 from dkmeans.lazy import lazily
 
 
-class AnsweringMixin:
-    """Methods that answer row by row; Dask collections are answered lazily."""
+class AnsweringMixin(TransformerMixin):
+    """Methods that answer row by row; Dask collections are answered lazily.
+
+    It is a transformer itself, as scikit-learn's `set_output` heeds `transform` only there.
+    """
 
     cluster_centers_: Any
     cluster_classes_: Any
