@@ -130,8 +130,9 @@ class Look:
             check_same_kind(labels, found)
             found = np.union1d(found, labels)
         place = np.searchsorted(found, seen).astype(np.int32)
-        y: Any = place[np.concatenate(self._y)]  # short numbers, as there are many
+        y: Any = np.concatenate(self._y)  # short numbers, as there are many
         self._y.clear()
+        np.take(place, y, out=y, mode="clip")  # without a copy
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
         if estimator.metric != "cosine":

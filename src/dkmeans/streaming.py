@@ -9,14 +9,17 @@ import numpy as np
 from dkmeans import validate
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.prefetch import ahead
+from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.team import SweepTeam
 from dkmeans.firstlook import Look
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.arrays import MappedBlocks, is_mapped
 from dkmeans.readers.batches import OwnBatches, are_batches
-from dkmeans.readers.blocks import Blocks, SourceError
+from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError
 from dkmeans.readers.tables import TableBlocks, is_path
+
+_SHARE = 4  # of the budget: what is kept of each row, before it goes to disk
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ class Stream:
 
     def team(self, weights: Floats | None, about: dict[str, Any]) -> SweepTeam:
         """Make parts, which have rows only while these are read."""
-        parts = []
-        for cut in cuts(self.sizes):
-            mine = None if weights is None else weights[cut]
-            parts.append(Part(None, self.training.y[cut], mine, start=cut.start, **about))
-        return SweepTeam(parts, self.read)
+
+        def parts() -> Iterator[Part]:
+            for cut in cuts(self.sizes):
+                y = self.training.y[cut].astype(np.intp)  # short numbers until now
+                mine = None if weights is None else weights[cut]
+                yield Part(None, y, mine, start=cut.start, **about)
+
+        budget = DEFAULT_MB if about["memory_mb"] is None else about["memory_mb"]
+        return SweepTeam(parts(), self.read, Shelf(int(budget * 2**20 / _SHARE)))
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:

@@ -3,6 +3,8 @@
 Identical rows count as one item, whose label is that of the heaviest class, the lowest on a tie.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +14,7 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, flush
 
 _VALUES = 1 << 16  # how many are looked at together
+_HASHES = 1 << 21  # the same, about
 
 
 def agree_on_labels(team: Team, y: Indices, weights: Floats | None) -> list[Indices]:
@@ -28,9 +31,7 @@ def agree_on_labels(team: Team, y: Indices, weights: Floats | None) -> list[Indi
     conflicts : list of arrays
         Row numbers of each group of identical rows that carried different labels.
     """
-    hashes = np.concatenate(team.each("hashes"))
-    rows = None if weights is None else np.flatnonzero(weights > 0)
-    groups = _conflicting_groups(team, hashes, y, rows)
+    groups = _conflicting_groups(team, team.each("hashes"), y, weights)
     if groups:
         majorities = [
             _majority(y[group], None if weights is None else weights[group]) for group in groups
@@ -41,21 +42,45 @@ def agree_on_labels(team: Team, y: Indices, weights: Floats | None) -> list[Indi
 
 
 def _conflicting_groups(
-    team: Team, hashes: Hashes, y: Indices, rows: Indices | None
+    team: Team, hashes: list[Hashes], y: Indices, weights: Floats | None
 ) -> list[Indices]:
-    ordered = np.sort(hashes if rows is None else hashes[rows])
-    if (ordered[1:] != ordered[:-1]).all():
+    several = _several(hashes)
+    if not len(several):
         return []  # the usual case
-    del ordered
-    rows = np.arange(len(y)) if rows is None else rows
-    order = rows[np.lexsort((rows, hashes[rows]))]
-    starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
-    low, high = np.minimum.reduceat(y[order], starts), np.maximum.reduceat(y[order], starts)
-    ends = np.append(starts[1:], len(order))
+    start, some = 0, []
+    for part in hashes:
+        there = np.isin(part, several)
+        if weights is not None:
+            there &= weights[start : start + len(part)] > 0
+        some.append((start + np.flatnonzero(there), part[there]))
+        start += len(part)
+    rows, keys = (np.concatenate(each) for each in zip(*some, strict=True))
+    order = np.argsort(keys, kind="stable")
+    rows, keys = rows[order], keys[order]
     groups: list[Indices] = []
-    for i in np.flatnonzero(low != high):
-        groups += _truly_equal(team, y, order[starts[i] : ends[i]])
+    for group in np.split(rows, np.flatnonzero(keys[1:] != keys[:-1]) + 1):
+        if len(group) and (y[group] != y[group[0]]).any():
+            groups += _truly_equal(team, y, group)
     return sorted(groups, key=lambda group: int(group[0]))
+
+
+def _several(hashes: list[Hashes]) -> Hashes:
+    """Find the hashes that are there more than once: a range of them at a time, to save memory."""
+    n_ranges = 1 + sum(len(part) for part in hashes) // _HASHES
+    ends = np.linspace(0, 2.0**64, n_ranges + 1)[1:-1].astype(np.uint64)
+    found = []
+    for low, high in zip([None, *ends], [*ends, None], strict=True):
+        here = np.concatenate([part[_between(part, low, high)] for part in hashes])
+        here.sort()
+        found.append(np.unique(here[1:][here[1:] == here[:-1]]))
+    return np.concatenate(found)
+
+
+def _between(hashes: Hashes, low: np.uint64 | None, high: np.uint64 | None) -> Any:
+    """Which hashes are in a range."""
+    if low is None:
+        return slice(None) if high is None else hashes < high
+    return hashes >= low if high is None else (hashes >= low) & (hashes < high)
 
 
 def _truly_equal(team: Team, y: Indices, rows: Indices) -> list[Indices]:

@@ -30,26 +30,6 @@ class JudgedPart(CellPart):
         self.held: npt.NDArray[np.bool_] | None = None  # rows that are held out
         self._full_weights = self.weights  # those of rows that are held out included
         self._heirs: tuple[Indices, Indices] | None = None
-        self._short: tuple[Indices, Any, Any] | None = None
-
-    def rest(self) -> None:
-        """Make what is kept of each row short, as it waits for the next pass."""
-        super().rest()
-        y: Any = self.y
-        given: Any = self.given
-        if self._short is not None and self._short[0] is y:
-            _, y, given = self._short
-        self._short = None
-        self.y = y.astype(np.int32, copy=False)
-        self.given = self.y if given is y else given.astype(np.int32, copy=False)
-
-    def wake(self) -> None:
-        """Make numbers as long again as passes need them."""
-        super().wake()
-        y, given = self.y, self.given
-        self.y = y.astype(np.intp, copy=False)
-        self.given = self.y if given is y else given.astype(np.intp, copy=False)
-        self._short = self.y, y, given  # to go back to, as classes seldom change
 
     def facts(self, compiled: bool) -> Facts:
         """Tell what must be known of all rows, the weights of those held out included."""

@@ -92,7 +92,7 @@ class CellPart(SummablePart):
 
     def gather(self, center: npt.NDArray[np.floating]) -> float:
         """Put all rows into one cell, and return the largest weighted squared distance."""
-        self.labels = np.zeros_like(self.labels)
+        self.labels, self.squares = np.zeros_like(self.labels), np.empty_like(self.squares)
         self.previous, self._centers = np.full_like(self.labels, NOBODY), center
         self._assign_all(center, None)
         return self._largest_square()
@@ -208,20 +208,6 @@ class CellPart(SummablePart):
         ends = np.append(starts[1:], len(part))
         classes = self.y[part[starts]]
         return [(int(c), slice(a, b)) for c, a, b in zip(classes, starts, ends, strict=True)]
-
-    def rest(self) -> None:
-        """Make what is kept of each row short, as it waits for the next pass."""
-        labels, previous = self.labels, self.previous
-        self.labels = labels.astype(np.int32, copy=False)
-        same = previous is labels
-        self.previous = self.labels if same else previous.astype(np.int32, copy=False)
-
-    def wake(self) -> None:
-        """Make numbers as long again as passes need them."""
-        labels, previous = self.labels, self.previous
-        self.labels = labels.astype(np.intp, copy=False)
-        same = previous is labels
-        self.previous = self.labels if same else previous.astype(np.intp, copy=False)
 
     def keep(self) -> None:
         """Note the cells that rows are in now."""

@@ -1,13 +1,17 @@
 """Who holds the parts of the rows, and does the passes over them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
 from dkmeans.engine.margin_part import Part
+from dkmeans.engine.merging import merge
 from dkmeans.engine.prefetch import ahead
+from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.threads import calm_blas
+from dkmeans.engine.waiting import WaitingPart
 from dkmeans.kernels.block import Matrix
 
+_MANY = 16  # results that are put together before there are more of them
 # Passes over what is kept of each row: they do not need the rows themselves.
 WITHOUT_ROWS = frozenset(
     {
@@ -68,42 +72,48 @@ class LocalTeam:
 
 
 class SweepTeam:
-    """Parts whose rows are read anew in every pass; only what is kept per row stays in memory.
+    """Parts whose rows are read anew in every pass; what is kept of each row is on a shelf.
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : iterable of Part
         Without rows.
     read : callable
         Starts to read: gives the rows of one part after the other, the same every time.
+    shelf : Shelf
     """
 
-    def __init__(self, parts: Sequence[Part], read: Callable[[], Iterable[Matrix]]) -> None:
-        self._parts, self._read = list(parts), read
+    def __init__(
+        self, parts: Iterable[Part], read: Callable[[], Iterable[Matrix]], shelf: Shelf
+    ) -> None:
+        self._parts = [WaitingPart(part, shelf) for part in parts]
+        self._read, self._shelf = read, shelf
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every part, and return what they return, in the order of the rows."""
+        """Call a method of every part; what belongs together is put together on the way."""
+        found: list[Any] = []
         with calm_blas:
-            if method in WITHOUT_ROWS:
-                return [self._call(part, method, arguments) for part in self._parts]
-            found = []
-            with ahead(self._read()) as blocks:
-                for part, block in zip(self._parts, blocks, strict=True):
-                    part.X = block
-                    try:
-                        found.append(self._call(part, method, arguments))
-                    finally:
-                        part.X = None
-        return found
-
-    @staticmethod
-    def _call(part: Part, method: str, arguments: tuple[Any, ...]) -> Any:
-        part.wake()
-        try:
-            return getattr(part, method)(*arguments)
-        finally:
-            part.rest()
+            for result in self._visit(method, arguments):
+                found.append(result)
+                if len(found) == _MANY:
+                    found = merge(method, found)
+        return merge(method, found)
 
     def derive(self, method: str, *arguments: Any) -> "SweepTeam":
         """Make a team of the parts that a method of every part returns."""
-        return SweepTeam(self.each(method, *arguments), self._read)
+        return SweepTeam(self._visit(method, arguments), self._read, self._shelf)
+
+    def _visit(self, method: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+        if method in WITHOUT_ROWS:
+            for waiting in self._parts:
+                with waiting.awake() as part:
+                    yield getattr(part, method)(*arguments)
+            return
+        with ahead(self._read()) as blocks:
+            for waiting, block in zip(self._parts, blocks, strict=True):
+                with waiting.awake() as part:
+                    part.X = block
+                    try:
+                        yield getattr(part, method)(*arguments)
+                    finally:
+                        part.X = None
