@@ -33,6 +33,7 @@ _STUDIES = {
     "test_regressions",
     "test_rendered",
     "test_reproduce",
+    "test_shelf",
     "test_summary",
     "test_synthetic",
     "test_termination",
@@ -45,8 +46,10 @@ _TOGETHER = {"test_reproduce", "test_synthetic"}
 _FAULTS = {"test_dask", "test_lost_workers"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Mark what is about results, not about versions of dependencies, and what takes long."""
+    items.sort(key=lambda item: item.path.stem not in _TOGETHER)  # long ones do not come last
     for item in items:
         if item.path.stem in _STUDIES:
             item.add_marker(pytest.mark.study)

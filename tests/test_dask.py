@@ -379,6 +379,12 @@ def test_answers_about_dataframes(client, labelled):
         assert isinstance(answer, da.Array)
         assert (answer.dtype, answer.ndim) == (expected.dtype, expected.ndim)
         np.testing.assert_array_equal(answer.compute(), expected)
+    labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    weights = np.arange(len(y))
+    for more in ((), (weights,)):
+        expected = model.score(frame, y, *more)
+        assert model.score(lazy, labels, *more) == expected
+        assert model.score(lazy, y, *(da.from_array(w) for w in more)) == expected
     with pytest.raises(ValueError, match="same order"):
         model.predict(lazy[["b", "a", "c"]])
     with pytest.raises(ValueError, match="now missing"):

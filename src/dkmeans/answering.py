@@ -4,17 +4,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassifierMixin, TransformerMixin
 
 from dkmeans import fitting, validate
 from dkmeans.engine import decide, query
-from dkmeans.lazy import lazily
+from dkmeans.lazy import computed_score, lazily
+from dkmeans.readers.dask_blocks import is_dask
 
 
-class AnsweringMixin(TransformerMixin):
+class AnsweringMixin(ClassifierMixin, TransformerMixin):
     """Methods that answer row by row; Dask collections are answered lazily.
 
-    It is a transformer itself, as scikit-learn's `set_output` heeds `transform` only there.
+    It is a transformer itself, as scikit-learn's `set_output` heeds `transform` only there, and a
+    classifier, as it has a `score`.
     """
 
     cluster_centers_: Any
@@ -38,6 +40,26 @@ class AnsweringMixin(TransformerMixin):
         """
         nearest = self.predict_cluster(X)
         return self.cluster_classes_[nearest]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Tell what share of rows gets the right class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, or a Dask collection.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        if is_dask(X):
+            return computed_score(self, X, y, sample_weight)
+        return super().score(X, y, sample_weight)
 
     @lazily
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:

@@ -4,13 +4,7 @@ import os
 from os import PathLike
 from typing import Any, Literal, Self
 
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import Tags
 
 from dkmeans import fitting, journey, progress, validate
@@ -30,8 +24,6 @@ class DiscriminativeKMeans(
     AnsweringMixin,
     EditingMixin,
     ClassNamePrefixFeaturesOutMixin,
-    ClassifierMixin,
-    TransformerMixin,
     BaseEstimator,
 ):
     """Cluster labelled data into prototypes that tell the classes apart.

@@ -31,6 +31,15 @@ def lazily(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return answer
 
 
+def computed_score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Compute the share of right predictions for a Dask collection."""
+    from sklearn.metrics import accuracy_score
+
+    parts = estimator.predict(X), y, sample_weight
+    predicted, y, sample_weight = (p.compute() if is_dask(p) else p for p in parts)
+    return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
 def _ask(estimator: Any, method: str, X: Any) -> Any:
     """Ask about each partition where it is."""
     from dask import delayed
