@@ -66,8 +66,9 @@ def test_batches(labelled, parameters, weighted):
     X, y, w = labelled
     w = w if weighted else None
     whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    for n_threads in (1, 2):
-        model = DiscriminativeKMeans(**parameters, n_threads=n_threads)
+    # Read again in every pass, with what is kept of rows on disk; and kept, as it is little.
+    for n_threads, memory_mb in ((1, 0.01), (2, None)):
+        model = DiscriminativeKMeans(**parameters, n_threads=n_threads, memory_mb=memory_mb)
         same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
 
 
@@ -78,7 +79,38 @@ def test_sparse_batches(labelled, parameters):
     X = np.where(X > 1, X, 0)
     whole = DiscriminativeKMeans(**parameters).fit(sp.csr_array(X), y)
     parts = batches(sp.csr_array(X), y, None, [100, 100, 200])
-    same(DiscriminativeKMeans(**parameters).fit(parts), whole)
+    same(DiscriminativeKMeans(**parameters, memory_mb=0.005).fit(parts), whole)
+
+
+def test_batches_may_come_in_one_array(labelled):
+    """Filled anew for each of them, as some readers do."""
+    X, y, _ = labelled
+
+    def batches():
+        rows, labels = np.empty((100, 4), dtype=np.float32), np.empty(100, dtype=y.dtype)
+        for start in range(0, 400, 100):
+            rows[:], labels[:] = X[start : start + 100], y[start : start + 100]
+            yield rows, labels
+
+    whole = DiscriminativeKMeans(9).fit(X, y)
+    for memory_mb in (0.01, None):
+        same(DiscriminativeKMeans(9, memory_mb=memory_mb).fit(batches), whole)
+
+
+def test_few_rows_are_read_twice_and_many_in_every_pass(labelled):
+    X, y, _ = labelled
+    times = {}
+    for memory_mb in (0.01, None):
+        count = []
+
+        def read(count=count):
+            count.append(0)
+            return [(X[:150], y[:150]), (X[150:], y[150:])]
+
+        DiscriminativeKMeans(9, memory_mb=memory_mb).fit(read)
+        times[memory_mb] = len(count)
+    assert times[None] == 2  # the first look, and the first pass
+    assert times[0.01] > 5
 
 
 @pytest.mark.study
@@ -88,7 +120,8 @@ def test_parts_do_not_matter(data, parameters, cut):
     X, y, w = data
     sizes = [min(cut, len(X)), len(X) - min(cut, len(X))]
     whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    same(DiscriminativeKMeans(**parameters).fit(batches(X, y, w, sizes)), whole)
+    model = DiscriminativeKMeans(**parameters, memory_mb=1e-5)
+    same(model.fit(batches(X, y, w, sizes)), whole)
 
 
 def table(X, y, w=None):
@@ -117,7 +150,8 @@ def test_tables(labelled, tmp_path, kind, files):
         WRITERS[kind](table(X[part], y[part], w[part]), tmp_path / f"part-{number}{kind}")
     path = tmp_path if files > 1 else tmp_path / f"part-0{kind}"
     whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    model = DiscriminativeKMeans(**parameters, memory_mb=0.05).fit(path, "kind", "weight")
+    memory_mb = 0.01 if files == 1 else 0.05  # so little that rows are read again, or not
+    model = DiscriminativeKMeans(**parameters, memory_mb=memory_mb).fit(path, "kind", "weight")
     same(model, whole)
     assert model.feature_names_in_.tolist() == list("abcd")
 

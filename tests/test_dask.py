@@ -219,21 +219,31 @@ def test_killed_while_rows_are_held_out(client, labelled, monkeypatch):
     assert killer.killed == 1
 
 
-def test_killed_in_the_middle_of_a_pass(client, labelled, monkeypatch):
-    def deadly(part, *arguments):
-        os.kill(os.getpid(), signal.SIGKILL)
+def test_killed_in_the_middle_of_a_pass(client, labelled, tmp_path):
+    """A worker dies between two partitions of one pass, once."""
+    flag = tmp_path / "not yet"
+    flag.touch()
 
-    plain, done = team._Held.ask, []
+    def set_a_trap():
+        from dkmeans.engine.part import CellPart
 
-    def ask(held, method, arguments):
-        if method == "call" and arguments[1] == "square_sums" and not done:
-            done.append(held.future.client.submit(deadly, 0, workers=None, pure=False, retries=0))
-        return plain(held, method, arguments)
+        plain = CellPart.square_sums
 
-    monkeypatch.setattr(team._Held, "ask", ask)
+        def trapped(part, units):
+            if part.start:
+                try:
+                    os.unlink(flag)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                except FileNotFoundError:
+                    pass
+            return plain(part, units)
+
+        CellPart.square_sums = trapped
+
+    client.run(set_a_trap)
     found = fitted(PAPER, *chunked(*labelled))
+    assert not flag.exists()
     same(found, fitted(PAPER, *labelled))
-    assert isinstance(done[0].exception(), Exception)  # it killed all workers that it ran on
 
 
 def test_who_keeps_dying_is_given_up(client, labelled, monkeypatch):

@@ -46,7 +46,7 @@ class Look:
         self.sizes: list[int] = []
         self.n_features = len(names) if names is not None else 0
         self._dtype = None if afresh else estimator.cluster_centers_.dtype
-        self._sparse = False
+        self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
         self._y: list[npt.NDArray[np.int32]] = []
         self._weights: list[npt.NDArray[np.float64]] = []
@@ -69,7 +69,7 @@ class Look:
 
     def begin(self, shape: tuple[int, int], sparse: bool) -> None:
         """Let the first block that is not empty tell what all must be like."""
-        self.n_features, self._sparse = shape[1], sparse
+        self.n_features, self.sparse = shape[1], sparse
         self._check_features()
 
     def note(self, seen: Seen) -> None:
@@ -100,8 +100,8 @@ class Look:
         self, where: str, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
     ) -> None:
         """Refuse a block that differs from the first."""
-        if shape[1] != self.n_features or sparse != self._sparse:
-            kind = "sparse" if self._sparse else "dense"
+        if shape[1] != self.n_features or sparse != self.sparse:
+            kind = "sparse" if self.sparse else "dense"
             raise SourceError(
                 f"{where}: {shape[1]} features, but the first block has {self.n_features}, {kind}: "
                 "all must be alike."

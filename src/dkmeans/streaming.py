@@ -19,7 +19,9 @@ from dkmeans.readers.batches import OwnBatches, are_batches
 from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError
 from dkmeans.readers.tables import TableBlocks, is_path
 
-_SHARE = 4  # of the budget: what is kept of each row, before it goes to disk
+# Shares of the budget:
+_KEPT = 2  # rows that are kept in memory, if these are all
+_WAITING = 4  # what is kept of each row, before it goes to disk
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Stream:
                 mine = None if weights is None else weights[cut]
                 yield Part(None, y, mine, start=cut.start, **about)
 
-        budget = DEFAULT_MB if about["memory_mb"] is None else about["memory_mb"]
-        return SweepTeam(parts(), self.read, Shelf(int(budget * 2**20 / _SHARE)))
+        shelf = Shelf(int(_budget(about["memory_mb"]) / _WAITING))
+        return SweepTeam(parts(), self.read, shelf)
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:
@@ -73,8 +75,15 @@ def look_through(
             look.at(batch)
     training = look.training(reach, classes)
     unit = estimator.metric == "cosine"
+    n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
+    few = n_bytes <= _budget(estimator.memory_mb) / _KEPT
+    kept: list[Matrix] = []  # all blocks, once they have been read and if they are few
 
     def read() -> Iterator[Matrix]:
+        if few and len(kept) == len(look.sizes):
+            yield from kept
+            return
+        kept.clear()
         number = -1
         for number, X in enumerate(_full(blocks, look)):
             if number >= len(look.sizes) or X.shape != (look.sizes[number], look.n_features):
@@ -82,7 +91,10 @@ def look_through(
                     f"The data changed while it was read: block {number} has the shape {X.shape} "
                     "now, which is not what it had at first."
                 )
-            yield unit_rows(X) if unit else X
+            block = unit_rows(X) if unit else X
+            if few:
+                kept.append(block)
+            yield block
         if number + 1 < len(look.sizes):
             raise SourceError(
                 f"The data changed while it was read: there were {len(look.sizes)} blocks at "
@@ -90,6 +102,11 @@ def look_through(
             )
 
     return Stream(training, look.sizes, read)
+
+
+def _budget(memory_mb: float | None) -> float:
+    """Bytes that blocks and what is made of them may take."""
+    return (DEFAULT_MB if memory_mb is None else memory_mb) * 2**20
 
 
 def _full(blocks: Blocks, look: Look) -> Iterator[Matrix]:

@@ -37,14 +37,16 @@ class OwnBatches:
                     f"{type(batch).__name__}."
                 )
             X, y, *weight = batch
-            X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-            y = np.asarray(y)
+            # Copies: the next batch is asked for while this one is worked on, and may be put into
+            # the same array.
+            X = sp.csr_array(X, copy=True) if sp.issparse(X) else np.array(X)
+            y = np.array(y)
             if X.ndim != 2 or y.shape != X.shape[:1]:
                 raise SourceError(
                     f"Batch {number} must have rows in X, and as many labels in y, but their "
                     f"shapes are {X.shape} and {y.shape}."
                 )
-            yield Batch(X, y, np.asarray(weight[0]) if weight else None, f"batch {number}")
+            yield Batch(X, y, np.array(weight[0]) if weight else None, f"batch {number}")
 
 
 def are_batches(X: Any) -> bool:
