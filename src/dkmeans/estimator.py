@@ -19,6 +19,7 @@ from dkmeans.answering import AnsweringMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
+from dkmeans.explaining import ExplainingMixin
 from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -29,6 +30,7 @@ class DiscriminativeKMeans(
     CallbackSupportMixin,
     AnsweringMixin,
     EditingMixin,
+    ExplainingMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
