@@ -181,7 +181,7 @@ class ExplanationDisplay(PanelsDisplay):
                 head = f"{name}\n" if i == 0 else ""
                 axes.set_title(head + self._words(name, i), fontsize=SMALL, pad=3)
         if self._is_ours:
-            what = "radius: no shorter change matters"
+            what = "Predictions explained: no change shorter than the radius gives another class"
             self._figure.suptitle(what, fontsize=SMALL + 1)
         return self
 
