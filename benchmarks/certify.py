@@ -13,12 +13,11 @@ the exact distance, where some must succeed.
 
 import argparse
 import sys
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-from common import print_result
+from common import best_times, print_result
 from sklearn.datasets import load_digits, load_iris, load_wine, make_moons
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -26,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from moves import broken, shortest_move  # noqa: E402
+from moves import broken, shortest_move
 
 
 def sets():
@@ -92,11 +91,8 @@ def main():
                     )
     X, y, _ = sets()["digits"]
     model = DiscriminativeKMeans(120).fit(X, y)
-    start = time.perf_counter()
-    model.transform(X)
-    half = time.perf_counter()
-    model.explain(X)
-    cost = (time.perf_counter() - half) / (half - start)
+    times = best_times({"t": lambda: model.transform(X), "e": lambda: model.explain(X)}, 5)
+    cost = times["e"] / times["t"]
     print(f"explain takes {cost:.1f} times as long as transform (digits, 120 clusters)")
     print_result({"moves": total, "changed": changed, "median_ratio": medians, "cost": cost})
 

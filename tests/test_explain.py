@@ -206,7 +206,7 @@ class TestExemplars:
             assert mine[found]
             squares = ((rows - model.cluster_centers_[i].astype(np.float64)) ** 2).sum(axis=1)
             assert squares[found] <= squares[mine].min() * (1 + 1e-12)
-            same = np.flatnonzero(mine & (X == X[found]).all(axis=1))
+            same = np.flatnonzero(mine & (X[found] == X).all(axis=1))
             assert found == same[0]
         shuffled = np.arange(len(y))
         order.shuffle(shuffled)

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md and docs/explain.md: `python tools/draw_plots.py` writes them to docs/images."""
+"""Draw the pictures of docs/plots.md and docs/explain.md: `python tools/draw_plots.py`."""
 
 from pathlib import Path
 from typing import Any

@@ -51,9 +51,9 @@ class ExplainingMixin:
         >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
         >>> why = model.explain(X[[0, 70]])
         >>> why.label.tolist(), why.rival_label.tolist()
-        ([0, 1], [1, 2])
+        ([0, 2], [1, 1])
         >>> why.radius.round(2).tolist()
-        [1.42, 0.16]
+        [1.47, 0.09]
         """
         if is_dask(X):
             raise TypeError(

@@ -64,7 +64,7 @@ class CertifiedAccuracyDisplay(Display):
         >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
         >>> display = CertifiedAccuracyDisplay.from_estimator(model, X, y)
         >>> display.at([0.0, 0.1, 0.5]).round(2).tolist()
-        [0.97, 0.89, 0.57]
+        [0.97, 0.91, 0.69]
         """
         opened = open_model(estimator)
         labels = check_labels(X, y, opened.model.classes_)
