@@ -19,6 +19,7 @@ _STUDIES = {
     "test_continue",
     "test_cosine",
     "test_dask",
+    "test_explain",
     "test_gram",
     "test_guide",
     "test_imbalance",

@@ -32,7 +32,7 @@ SETTINGS = [
 
 def same(a, b):
     """Whether two fits agree to the last bit."""
-    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_"):
+    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_", "exemplars_"):
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
     assert a.cluster_classes_.tolist() == b.cluster_classes_.tolist()
     assert (a.inertia_, a.n_iter_, a.converged_) == (b.inertia_, b.n_iter_, b.converged_)

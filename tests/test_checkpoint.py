@@ -74,7 +74,7 @@ def fit_and_die(model, after, monkeypatch, *data):
 
 
 def same(a, b):
-    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_"):
+    for name in ("cluster_centers_", "cluster_sizes_", "cluster_ids_", "labels_", "exemplars_"):
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
     assert (a.inertia_, a.n_iter_, a.converged_) == (b.inertia_, b.n_iter_, b.converged_)
     np.testing.assert_array_equal(a.path_.training_error, b.path_.training_error)

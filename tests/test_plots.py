@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 from dkmeans import plots
 from dkmeans.plots import (
     CellsDisplay,
+    CertifiedAccuracyDisplay,
     ConfusionDisplay,
+    ExplanationDisplay,
     GrowthDisplay,
     MarginDisplay,
     PathDisplay,
@@ -145,7 +147,9 @@ def test_classwise_kmeans_shares_centres_evenly():
 def built(X, y, model):
     return [
         CellsDisplay.from_estimator(model, X, y),
+        CertifiedAccuracyDisplay.from_estimator(model, X, y),
         ConfusionDisplay.from_estimator(model, X, y),
+        ExplanationDisplay.from_estimator(model, X[:2], image_shape=(1, 2), X_train=X),
         GrowthDisplay.from_estimator(model, X, y, max_panels=2),
         MarginDisplay.from_estimator(model, X, y),
         PathDisplay.from_estimator(model),

@@ -22,6 +22,7 @@ from dkmeans.engine import part as part_module
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
 FITTED = ("cluster_centers_", "cluster_classes_", "cluster_sizes_", "cluster_ids_", "labels_")
+FITTED = (*FITTED, "exemplars_")
 
 
 def noisy(n=3000, d=8, dtype=np.float64, n_classes=5, seed=0):

@@ -1,15 +1,22 @@
-"""Draw the pictures of docs/plots.md: `python tools/draw_plots.py` writes them to docs/images."""
+"""Draw the pictures of docs/plots.md and docs/explain.md: `python tools/draw_plots.py`."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.model_selection import train_test_split
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.plots import CellsDisplay, ConfusionDisplay, MarginDisplay, TreeDisplay
+from dkmeans.plots import (
+    CellsDisplay,
+    CertifiedAccuracyDisplay,
+    ConfusionDisplay,
+    MarginDisplay,
+    TreeDisplay,
+)
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
@@ -54,7 +61,26 @@ def errors() -> None:
     save(figure, "plots-errors")
 
 
+def explanations() -> None:
+    """Explain held-out digits: the two that are closest to the border, and the two safest."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+    model = DiscriminativeKMeans(max_clusters=40, refine="margin").fit(X_train, y_train)
+    why = model.explain(X_test)
+    order = np.argsort(why.radius)
+    shown = why.take(order[[0, 1, -2, -1]])
+    save(shown.plot(image_shape=(8, 8), X_train=X_train).figure_, "explain-digits")
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    ax = figure.subplots()
+    for number, (name, refine) in enumerate((("refined", "margin"), ("not refined", None))):
+        other = model if refine else DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+        display = CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test)
+        display.plot(ax, label=name, number=number)
+    save(figure, "explain-certified")
+
+
 if __name__ == "__main__":
     cells()
     tree()
     errors()
+    explanations()

@@ -13,6 +13,7 @@ from dkmeans.answering import AnsweringMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
+from dkmeans.explaining import ExplainingMixin
 from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -23,6 +24,7 @@ class DiscriminativeKMeans(
     CallbackSupportMixin,
     AnsweringMixin,
     EditingMixin,
+    ExplainingMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
@@ -95,6 +97,11 @@ class DiscriminativeKMeans(
         Sum of `sample_weight` over each prototype's rows.
     cluster_ids_ : ndarray of shape (n_clusters_,)
         Lasting identity of each prototype; see `tree_`.
+    exemplars_ : ndarray of shape (n_clusters_,)
+        Index of the training row that is nearest to each prototype, among those of its cell and
+        class; after `partial_fit`, among the rows of that call. -1 if there is none, or none is
+        known: in a model that `at(k)` gives, for a prototype that was moved or merged by hand, and
+        in files without it.
     labels_ : ndarray of shape (n_samples,)
         Index of the nearest prototype of each training row; after `partial_fit`, of each row of
         that call. Not there after an edit by hand.

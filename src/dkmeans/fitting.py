@@ -223,6 +223,11 @@ def _results(
     now = state.prototypes
     source.rows.label_all(now)
     labels = source.rows.cells()
+    conflicts = source.conflicts + run.conflicts
+    relabelled = np.empty(0, dtype=np.intp)
+    if conflicts:  # such a row must not stand for a class that it was not given
+        relabelled = np.flatnonzero(source.rows.labelled()[1] != training.y)
+    exemplars = source.rows.exemplars(now, relabelled)
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:
@@ -239,13 +244,14 @@ def _results(
         "cluster_classes_": training.classes[now.classes],
         "cluster_sizes_": sizes,
         "cluster_ids_": now.ids,
+        "exemplars_": exemplars,
         "labels_": labels,
         "classes_": training.classes,
         "n_clusters_": len(now),
         "n_iter_": state.round,
         "converged_": run.converged,
         "inertia_": state.inertia * source.weight_unit,
-        "conflicts_": source.conflicts + run.conflicts,
+        "conflicts_": conflicts,
         "history_": history,
         "path_": path,
         "tree_": tree,
@@ -278,6 +284,8 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     after = replace(after, centers=centers)
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)
+    was = np.flatnonzero(np.isin(before.ids, after.ids))  # both are in the order (class, id)
+    stays = (before.centers[was] == after.centers).all(axis=1)
     tree = log.to_tree(estimator.classes_)
     of_rows = ("labels_", "inertia_", "conflicts_", "path_")
     kept = {
@@ -290,6 +298,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
         "cluster_classes_": estimator.classes_[after.classes],
         "cluster_sizes_": sizes,
         "cluster_ids_": after.ids,
+        "exemplars_": np.where(stays, estimator.exemplars_[was], -1),
         "n_clusters_": len(after),
         "converged_": False,
         "tree_": tree,

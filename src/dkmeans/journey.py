@@ -79,6 +79,7 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
         "cluster_classes_": estimator.classes_[prototypes.classes],
         "cluster_sizes_": way.sizes[which],
         "cluster_ids_": prototypes.ids,
+        "exemplars_": np.full(len(prototypes), -1),  # nobody kept the rows of that moment
         "n_clusters_": len(prototypes),
         "n_iter_": waypoint.round,
         "converged_": False,

@@ -217,11 +217,11 @@ def check_at(estimator: Any, k: Any) -> None:
         )
 
 
-def check_rows(estimator: Any, X: Any, *, values: bool = True) -> Matrix:
+def check_rows(estimator: Any, X: Any, *, values: bool = True, unit: bool = True) -> Matrix:
     """Check rows to predict: finite, and with the features that the estimator was fitted on.
 
     Without `values` they are only looked at if they have to be converted anyway; `check_values`
-    is for those that turn out to be odd.
+    is for those that turn out to be odd. Without `unit` they keep their length with any metric.
     """
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
@@ -229,7 +229,7 @@ def check_rows(estimator: Any, X: Any, *, values: bool = True) -> Matrix:
     if values or X.dtype != dtype or estimator.metric == "cosine":
         check_values(estimator, X)
     X = X.astype(dtype, copy=False)
-    return unit_rows(X) if estimator.metric == "cosine" else X
+    return unit_rows(X) if unit and estimator.metric == "cosine" else X
 
 
 def check_values(estimator: Any, X: Matrix) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dkmeans.engine.exemplars import nearer
 from dkmeans.engine.grids import Facts
 from dkmeans.engine.part import Assigned, better
 from dkmeans.engine.sums import add_up
@@ -48,6 +49,13 @@ def _picked(results: list[Any]) -> Any:
     return first
 
 
+def _nearest(results: list[Any]) -> Any:
+    first, *others = results
+    for other in others:
+        nearer(first, other)
+    return first
+
+
 def outermost(results: list[dict[int, Any]]) -> dict[int, Any]:
     """First and last row, by their values, over all parts."""
     found: dict[int, Any] = {}
@@ -78,6 +86,7 @@ _MERGES: dict[str, Merge] = {
     "costs": _summed,
     "ends": outermost,
     "error_weights": _summed,
+    "exemplars": _nearest,
     "facts": Facts.of_all,
     "gather": max,
     "gradient": _each_summed,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.engine.changed import assign_by_change
+from dkmeans.engine.exemplars import Exemplars, find_exemplars
 from dkmeans.engine.summable import NOBODY, SummablePart
 from dkmeans.engine.sums import Sums, add_up
 from dkmeans.engine.tally import run_starts
@@ -320,6 +321,10 @@ class CellPart(SummablePart):
         if len(codes):
             self.for_tiles(task, 1)
         return chosen, best
+
+    def exemplars(self, prototypes: Prototypes, left_out: Indices) -> Exemplars:
+        """Find, for each prototype, the nearest row of its cell and class."""
+        return find_exemplars(self, prototypes, left_out)
 
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
         """Present and previous cells of rows that are in a cell of another class."""

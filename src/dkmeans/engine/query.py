@@ -34,7 +34,7 @@ def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tup
         else:
             finite.append(assign(X[tile], packed, labels[tile]))
 
-    _for_tiles(task, X, n_scores, n_threads)
+    for_tiles(task, X, n_scores, n_threads)
     return labels, all(finite)
 
 
@@ -43,7 +43,7 @@ def distances(
 ) -> npt.NDArray[np.floating]:
     """Distance of each row to each centre, shape (n, k)."""
     out = np.empty((X.shape[0], len(centers)), dtype=centers.dtype)
-    _for_tiles(lambda t: all_distances(X[t], centers, out[t]), X, 4 * len(centers), n_threads)
+    for_tiles(lambda t: all_distances(X[t], centers, out[t]), X, 4 * len(centers), n_threads)
     return out
 
 
@@ -73,11 +73,12 @@ def class_distances(
             squares = paired_distances(block, everyone, packed.centers, labels, loops)
             out[tile, c] = to_distance(squares, out.dtype)
 
-    _for_tiles(task, X, len(centers), n_threads)
+    for_tiles(task, X, len(centers), n_threads)
     return out
 
 
-def _for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
+def for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
+    """Call a task on tiles of rows, for work arrays of the size rows times centres."""
     per_row = 8 * (n_centers + 2 * X.shape[1])
     rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
     if not n_centers:  # compiled scans have no work arrays to speak of

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.engine.exemplars import nearer
 from dkmeans.engine.grids import Facts, Grids
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.part import Assigned, better
@@ -228,6 +229,21 @@ class Rows:
             better(first, other)
         chosen, cost = first
         return chosen, cost < np.inf
+
+    def exemplars(self, prototypes: Prototypes, left_out: Indices) -> Indices:
+        """Find, for each prototype, the nearest row of its cell and class; -1 if there is none.
+
+        Parameters
+        ----------
+        prototypes : Prototypes
+            Those of the last pass that assigned all rows.
+        left_out : array
+            Numbers of rows that may not stand for anyone.
+        """
+        first, *others = self.each("exemplars", prototypes, left_out)
+        for other in others:
+            nearer(first, other)
+        return np.asarray(first[0], dtype=np.intp)
 
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
         """Present and previous cells of rows that are in a cell of another class."""

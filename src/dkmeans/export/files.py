@@ -28,7 +28,8 @@ def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) 
     path : str or path
         Where to; the usual ending is `.dkm`.
     with_labels : bool, default=True
-        Whether to write `labels_` and `conflicts_`, too, which speak of single training rows.
+        Whether to write `labels_`, `conflicts_` and `exemplars_`, too, which speak of single
+        training rows.
     """
     scaler, prototypes = scaling.parts(model)
     arrays, document = state.describe(prototypes, with_labels=with_labels)

@@ -38,6 +38,8 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
     }
     if with_labels and hasattr(model, "labels_"):
         arrays["labels"] = model.labels_.astype(np.int64)
+    if with_labels and (model.exemplars_ >= 0).any():
+        arrays["exemplars"] = model.exemplars_.astype(np.int64)
     if with_labels and hasattr(model, "conflicts_"):
         groups = model.conflicts_
         arrays["conflict_rows"] = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
@@ -188,9 +190,15 @@ def _read_scalars(found: Any) -> dict[str, Any]:
 def _read_rows(arrays: Arrays, n_clusters: int) -> dict[str, Any]:
     """Read what speaks of training rows, if it is there."""
     found: dict[str, Any] = {}
-    wrong = "has labels or conflicts that do not make sense"
+    wrong = "has labels, exemplars or conflicts that do not make sense"
     if "labels" in arrays:
         found["labels_"] = codes(arrays.pop("labels"), n_clusters, wrong)
+    found["exemplars_"] = np.full(n_clusters, -1, dtype=np.intp)
+    if "exemplars" in arrays:
+        exemplars = arrays.pop("exemplars")
+        require(exemplars.dtype == np.int64 and exemplars.shape == (n_clusters,), wrong)
+        require(bool(((exemplars >= -1) & (exemplars < 1 << 62)).all()), wrong)
+        found["exemplars_"] = exemplars.astype(np.intp)
     if "conflict_rows" in arrays:
         rows = codes(arrays.pop("conflict_rows"), 1 << 62, wrong)
         ends = codes(_take(arrays, "conflict_ends"), len(rows) + 1, wrong)

@@ -129,11 +129,16 @@ def all_distances(
 ) -> None:
     """Write the reference distance of each row to each centre, shape (n, k)."""
     dense = X.toarray() if sp.issparse(X) else X
-    columns = np.ascontiguousarray(dense.T, dtype=np.float64)
-    sums = np.zeros(out.shape)
-    work = np.empty(out.shape)
+    out[:] = to_distance(all_squares(dense, centers), out.dtype)
+
+
+def all_squares(rows: npt.NDArray[np.floating], centers: npt.NDArray[np.floating]) -> Floats:
+    """Squared reference distances of each row to each centre, shape (n, k)."""
+    columns = np.ascontiguousarray(rows.T, dtype=np.float64)
+    sums = np.zeros((len(rows), len(centers)))
+    work = np.empty_like(sums)
     for column, coordinates in zip(columns, centers.T.astype(np.float64), strict=True):
         np.subtract(column[:, None], coordinates, out=work)
         np.multiply(work, work, out=work)
         sums += work
-    out[:] = to_distance(sums, out.dtype)
+    return sums

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.kernels.block import Matrix
+from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.reference import inner_products
 
 _ROWS = 4096  # that are worked on together
@@ -50,10 +50,22 @@ def unit_vectors(vectors: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt
     if not vectors.size:
         return vectors.astype(dtype)
     values = vectors.astype(np.float64)
-    # Powers of two bring the largest value near 1, so that squares neither overflow nor vanish.
-    exponents = np.frexp(np.abs(values).max(axis=1, keepdims=True))[1]
-    scaled = np.ldexp(values, -exponents)
-    lengths = np.sqrt(inner_products(scaled, scaled))[:, None]
+    scaled, lengths, exponents = _measured(values)
     near = np.abs(np.ldexp(lengths, exponents) - 1) <= _NEAR * np.finfo(dtype).eps
     keep = near | (lengths == 0)
     return np.where(keep, values, scaled / np.where(keep, 1.0, lengths)).astype(dtype)
+
+
+def row_lengths(rows: npt.NDArray[np.floating]) -> Floats:
+    """Compute the length of each row in float64; infinite only if it is too large for that."""
+    _, lengths, exponents = _measured(rows.astype(np.float64))
+    with np.errstate(over="ignore"):
+        return np.ldexp(lengths, exponents)[:, 0]
+
+
+def _measured(values: Floats) -> tuple[Floats, Floats, Indices]:
+    """Scale rows by powers of two, and give them, their lengths and the exponents."""
+    # The largest value is brought near 1, so that squares neither overflow nor vanish.
+    exponents = np.frexp(np.abs(values).max(axis=1, keepdims=True))[1]
+    scaled = np.ldexp(values, -exponents)
+    return scaled, np.sqrt(inner_products(scaled, scaled))[:, None], exponents

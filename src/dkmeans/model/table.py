@@ -29,7 +29,7 @@ class Table:
         return len(next(iter(self._columns.values()), ()))
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        return {name: values[row].item() for name, values in self._columns.items()}
+        return {name: _plain(values[row]) for name, values in self._columns.items()}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
@@ -63,6 +63,11 @@ class Table:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
         return "\n".join([self._headline(), *lines])
+
+
+def _plain(value: Any) -> Any:
+    """Turn a number of NumPy's into one of Python's; text in columns of objects is plain."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _cell(value: Any) -> str:

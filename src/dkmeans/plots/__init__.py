@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dkmeans.plots.cells import CellsDisplay
+    from dkmeans.plots.certified import CertifiedAccuracyDisplay
     from dkmeans.plots.confusion import ConfusionDisplay
+    from dkmeans.plots.explanation import ExplanationDisplay
     from dkmeans.plots.growth import GrowthDisplay
     from dkmeans.plots.images import PrototypeImagesDisplay
     from dkmeans.plots.margin import MarginDisplay
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellsDisplay",
+    "CertifiedAccuracyDisplay",
     "ConfusionDisplay",
+    "ExplanationDisplay",
     "GrowthDisplay",
     "MarginDisplay",
     "PathDisplay",
@@ -24,7 +28,9 @@ __all__ = [
 
 _MODULES = {
     "CellsDisplay": "cells",
+    "CertifiedAccuracyDisplay": "certified",
     "ConfusionDisplay": "confusion",
+    "ExplanationDisplay": "explanation",
     "GrowthDisplay": "growth",
     "MarginDisplay": "margin",
     "PathDisplay": "path",

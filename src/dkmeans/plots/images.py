@@ -68,17 +68,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
         """
         model = open_model(estimator).model
         centers = model.cluster_centers_
-        if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
-            raise ValueError(
-                f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
-                "images in colour."
-            )
-        if np.prod(image_shape) != centers.shape[1]:
-            raise ValueError(
-                f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but the prototypes "
-                f"have {centers.shape[1]} features."
-            )
-        images = centers.reshape(-1, *image_shape)
+        images = as_images(centers, image_shape)
         return cls(images, model.cluster_classes_, model.cluster_sizes_, model.cluster_ids_)
 
     def plot(self, ax: Any = None, *, columns: int = 10) -> Self:
@@ -110,7 +100,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
         panels = self._begin_panels(ax, len(classes), columns, (width, tall * len(classes) + 0.55))
         for axes in panels.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
-        shown = self._scaled()
+        shown = in_shades(self.images)
         for line, label, about in zip(panels, classes, titles, strict=True):
             line[0].set_ylabel(about, rotation=0, ha="right", va="center", fontsize=SMALL + 1)
             mine = np.flatnonzero(self.labels == label)
@@ -126,7 +116,28 @@ class PrototypeImagesDisplay(PanelsDisplay):
             self._figure.suptitle(f"Prototypes, {what} of their rows", fontsize=10)
         return self
 
-    def _scaled(self) -> npt.NDArray[np.float64]:
-        # A few repelled prototypes reach far beyond the data; they must not grey out the others.
-        low, high = np.percentile(self.images, [1, 99])
-        return np.clip((self.images - low) / ((high - low) or 1.0), 0, 1)
+
+def as_images(
+    centers: npt.NDArray[np.floating], image_shape: tuple[int, ...]
+) -> npt.NDArray[np.floating]:
+    """Turn prototypes, or rows like them, into images of a shape."""
+    if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
+        raise ValueError(
+            f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
+            "images in colour."
+        )
+    if np.prod(image_shape) != centers.shape[1]:
+        raise ValueError(
+            f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but the prototypes "
+            f"have {centers.shape[1]} features."
+        )
+    return centers.reshape(-1, *image_shape)
+
+
+def in_shades(
+    images: npt.NDArray[np.floating], like: npt.NDArray[np.floating] | None = None
+) -> npt.NDArray[np.float64]:
+    """Bring the values of images to between 0 and 1, as those of others if these are given."""
+    # A few repelled prototypes reach far beyond the data; they must not grey out the others.
+    low, high = np.percentile(images if like is None else like, [1, 99])
+    return np.clip((images - low) / ((high - low) or 1.0), 0, 1)

@@ -1,0 +1,124 @@
+"""How many rows are right, and stay so when they are changed a little."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.plots.display import Display
+from dkmeans.plots.inputs import check_labels, open_model
+from dkmeans.plots.style import color, marker, plural
+
+
+@dataclass
+class CertifiedAccuracyDisplay(Display):
+    """Share of rows that are predicted right and have at least some certified radius.
+
+    Build it with `from_estimator`. The curve starts at the accuracy, and at radius r it is a lower
+    bound on the accuracy against anyone who may change every row by up to r.
+
+    Parameters
+    ----------
+    radii : ndarray of shape (n_samples,)
+        Certified radius of each row.
+    right : ndarray of shape (n_samples,)
+        Whether its class is predicted right.
+    steps : str
+        What was done to rows before the model saw them, where radii are measured.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it is drawn.
+    """
+
+    radii: npt.NDArray[np.floating]
+    right: npt.NDArray[np.bool_]
+    steps: str = ""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any) -> Self:
+        """Explain labelled rows.
+
+        Parameters
+        ----------
+        estimator : DiscriminativeKMeans
+            Fitted; also at the end of a pipeline, whose earlier steps are then applied to X. Radii
+            are distances after these steps.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, best of all held-out ones.
+        y : array-like of shape (n_samples,)
+            Their class labels.
+
+        Returns
+        -------
+        display : CertifiedAccuracyDisplay
+            Call `plot()` on it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> display = CertifiedAccuracyDisplay.from_estimator(model, X, y)
+        >>> display.at([0.0, 0.1, 0.5]).round(2).tolist()
+        [0.97, 0.91, 0.69]
+        """
+        opened = open_model(estimator)
+        labels = check_labels(X, y, opened.model.classes_)
+        why = opened.model.explain(opened.rows(X))
+        return cls(why.radius, why.label == labels, opened.steps)
+
+    def at(self, radii: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Compute the certified accuracy at some radii: it holds for changes of up to so much.
+
+        Parameters
+        ----------
+        radii : array-like
+            Lengths of changes.
+
+        Returns
+        -------
+        accuracy : ndarray of the same shape
+            Shares of the rows.
+        """
+        safe = np.sort(self.radii[self.right])
+        return (len(safe) - np.searchsorted(safe, radii, side="left")) / max(len(self.right), 1)
+
+    def plot(self, ax: Any = None, *, label: str = "right and certified", number: int = 0) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        label : str
+            Name of the curve in the legend.
+        number : int
+            Of its colour, for several curves on the same axes.
+
+        Returns
+        -------
+        self : CertifiedAccuracyDisplay
+            With `figure_` and `ax_` set.
+        """
+        ax = self._begin(ax, (6.0, 3.8))
+        finite = self.radii[np.isfinite(self.radii)]
+        end = 1.03 * float(finite.max(initial=0.0)) or 1.0
+        radii = np.unique(np.concatenate([[0.0], finite, [end]]))
+        # The share falls right after a radius that some row has.
+        ax.step(radii, 100 * self.at(radii), where="pre", color=color(number), lw=1.6, label=label)
+        start = 100 * float(self.right.mean())
+        dot = {"color": color(number), "ms": 5, "clip_on": False, "zorder": 3, "ls": ""}
+        ax.plot(0, start, marker(number), **dot, label=f"accuracy, {start:.1f} %")
+        where = f" ({self.steps})" if self.steps else ""
+        ax.set(xlabel=f"radius: distance that a row may be moved{where}", ylabel="rows right (%)")
+        ax.set(ylim=(0, 101), xlim=(0, max(end, ax.get_xlim()[1])))
+        ax.grid(color="0.9")
+        ax.set_axisbelow(True)
+        if self._is_ours:
+            ax.set_title(f"Certified accuracy of {plural(len(self.right), 'row')}", fontsize=10)
+        ax.legend(framealpha=0.9, edgecolor="none")
+        return self
