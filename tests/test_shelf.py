@@ -14,9 +14,9 @@ from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.waiting import WaitingPart
 
 PARAMETERS = [
-    {"growth": "paper", "max_clusters": 20, "prune": True},
-    {"max_clusters": 20, "refine": "margin"},
-    {"max_clusters": "auto"},
+    {"growth": "paper", "max_clusters": 12, "prune": True},
+    {"max_clusters": 12, "refine": "margin"},
+    {"max_clusters": "auto", "growth": "paper"},
 ]
 
 
@@ -62,18 +62,19 @@ def test_little_stays_in_memory():
     assert [ticket.array is None for ticket in tickets] == [False, False, True]
 
 
-@pytest.mark.parametrize("parameters", PARAMETERS)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("parameters", "weighted"), zip(PARAMETERS, (True, False, True), strict=True)
+)
 def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
     """And no pass writes into an array that is on the shelf, which would be lost."""
     X, y = load_digits(return_X_y=True)
-    X, y = X[:600].astype(np.float32), np.append(y[:599], 9 - y[0])
-    X[599] = X[0]  # a conflict, so that classes change
-    weights = np.arange(600) % 3.0 if weighted else None
+    X, y = X[:200].astype(np.float32), np.append(y[:199], 9 - y[0])
+    X[199] = X[0]  # a conflict, so that classes change
+    weights = np.arange(200) % 3.0 if weighted else None
 
     def batches():
-        for start in range(0, 600, 97):
-            part = slice(start, start + 97)
+        for start in range(0, 200, 77):
+            part = slice(start, start + 77)
             yield X[part], y[part], *([weights[part]] if weighted else [])
 
     put_on_disk, compared = [], []
@@ -92,7 +93,7 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
 
     monkeypatch.setattr(WaitingPart, "_sleep", checked_sleep)
     monkeypatch.setattr(Shelf, "put", counted_put)
-    monkeypatch.setattr(streaming, "Shelf", lambda limit: Shelf(2000))
+    monkeypatch.setattr(streaming, "Shelf", lambda limit: Shelf(600))
     model = DiscriminativeKMeans(**parameters).fit(batches)
     assert any(put_on_disk)
     assert len(compared) > 100
