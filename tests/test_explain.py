@@ -106,7 +106,7 @@ def test_one_prototype_per_class_makes_the_radius_exact(digits):
     data=labelled(max_rows=16),
     metric=st.sampled_from(METRICS),
     shift=st.sampled_from([0.0, 1.0, 1e4]),
-    scale=st.sampled_from([1.0, 1e-30, 1e12]),
+    scale=st.sampled_from([1.0, 1e-30, 1e9]),
 )
 def test_awkward_rows_stand_attacks_too(data, metric, shift, scale):
     """Ties, duplicates, rows far from the origin, tiny and huge ones."""
