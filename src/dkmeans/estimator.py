@@ -20,6 +20,7 @@ from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
 from dkmeans.summary import HTMLSummaryMixin
+from dkmeans.suspecting import SuspectingMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
@@ -29,6 +30,7 @@ class DiscriminativeKMeans(
     CallbackSupportMixin,
     AnsweringMixin,
     EditingMixin,
+    SuspectingMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
