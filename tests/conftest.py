@@ -34,6 +34,7 @@ _STUDIES = {
     "test_rendered",
     "test_reproduce",
     "test_summary",
+    "test_suspects",
     "test_synthetic",
     "test_termination",
 }

@@ -113,9 +113,10 @@ def _check_labels(model: Any, y: Any, n_rows: int) -> Indices:
     check_same_kind(model.classes_, y)
     unknown = np.flatnonzero(~np.isin(y, model.classes_))
     if len(unknown):
+        row = int(unknown[0])
         raise ValueError(
-            f"y has the label {y[unknown[0]]!r} in row {unknown[0]}, which the model was not "
-            "fitted on: see classes_."
+            f"y has the label {y[row : row + 1].tolist()[0]!r} in row {row}, which the model was "
+            "not fitted on: see classes_."
         )
     return np.searchsorted(model.classes_, y).astype(np.intp)
 
