@@ -75,7 +75,7 @@ def blobs(n=40, seed=0):
     return X, y, true
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(30))
 @given(weighted(values=coarse.map(lambda v: v + v**2 / 7)), growths)
 def test_score_is_its_definition(data, growth):
     X, y, w = data
@@ -113,15 +113,15 @@ def test_finds_wrong_labels(options, with_rows):
 
 
 def test_more_precise_with_rows():
-    X, true = load_digits(return_X_y=True)
+    X, true = (part[:900] for part in load_digits(return_X_y=True))
     rng = np.random.default_rng(0)
-    y, wrong = true.copy(), rng.permutation(len(true))[:90]
-    y[wrong] = (y[wrong] + rng.integers(1, 10, 90)) % 10
+    y, wrong = true.copy(), rng.permutation(len(true))[:45]
+    y[wrong] = (y[wrong] + rng.integers(1, 10, 45)) % 10
     model = DiscriminativeKMeans().fit(X, y)
-    precise, coarse_list = (s.row for s in (model.suspects(X, y, n=90), model.suspects(n=90)))
+    precise, rough = (s.row for s in (model.suspects(X, y, n=45), model.suspects(n=45)))
     found = len(np.intersect1d(precise, wrong))
-    assert found >= 87
-    assert 80 <= len(np.intersect1d(coarse_list, wrong)) < found
+    assert found >= 43
+    assert 36 <= len(np.intersect1d(rough, wrong)) < found
 
 
 def test_conflicts_are_listed():
