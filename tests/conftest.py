@@ -36,6 +36,7 @@ _STUDIES = {
     "test_reproduce",
     "test_shelf",
     "test_summary",
+    "test_suspects",
     "test_synthetic",
     "test_termination",
 }

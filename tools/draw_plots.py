@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md and docs/explain.md: `python tools/draw_plots.py`."""
+"""Draw pictures of the guide: `python tools/draw_plots.py` writes them to docs/images."""
 
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,17 @@ def explanations() -> None:
     save(figure, "explain-certified")
 
 
+def suspects() -> None:
+    """Draw digits whose label is in doubt, after some labels were changed."""
+    X, y = load_digits(return_X_y=True)
+    y[::20] = (y[::20] + 3) % 10
+    model = DiscriminativeKMeans().fit(X, y)
+    save(model.suspects(X, y).plot(X, image_shape=(8, 8), n=24).figure_, "suspects")
+
+
 if __name__ == "__main__":
     cells()
     tree()
     errors()
     explanations()
+    suspects()

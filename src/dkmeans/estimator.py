@@ -15,6 +15,7 @@ from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
 from dkmeans.explaining import ExplainingMixin
 from dkmeans.summary import HTMLSummaryMixin
+from dkmeans.suspecting import SuspectingMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
@@ -25,6 +26,7 @@ class DiscriminativeKMeans(
     AnsweringMixin,
     EditingMixin,
     ExplainingMixin,
+    SuspectingMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):

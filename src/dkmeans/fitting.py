@@ -259,8 +259,15 @@ def _results(
         "_memory": memory,
         "_weight_unit": source.weight_unit,
         "_journey": way,
+        "_row_classes": None if run.start is not None and run.start.only_new else _small(training),
+        "_class_factors": training.factors,
         **training.names,
     }
+
+
+def _small(training: validate.Training) -> npt.NDArray[np.integer]:
+    """Keep the classes of rows in as few bytes as will do."""
+    return training.y.astype(np.min_scalar_type(max(len(training.classes) - 1, 0)))
 
 
 def usable(fit: Fit, now: Prototypes) -> dict[str, Any]:
@@ -305,6 +312,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
         "changes_": describe_changes(before, after, tree, log.call),
         "_memory": memory,
         "_journey": None,
+        "_row_classes": None,
     }
 
 

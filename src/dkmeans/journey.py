@@ -69,6 +69,7 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
         raise ValueError(f"k={k} is too small: the fewest clusters on path_ are {counts[0]}.")
     fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
     fitted |= {name: getattr(estimator, name) for name in ("_memory", "_weight_unit", "_journey")}
+    fitted |= {name: getattr(estimator, name, None) for name in ("_row_classes", "_class_factors")}
     if counts[which] == estimator.n_clusters_:
         return fitted
     del fitted["labels_"]  # they speak of other prototypes
@@ -88,6 +89,7 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
         "tree_": tree,
         "changes_": describe_changes(None, prototypes, tree, way.call),
         "_memory": waypoint.memory,
+        "_row_classes": None,
     }
 
 

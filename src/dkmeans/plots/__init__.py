@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.images import PrototypeImagesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "PrototypeImagesDisplay",
+    "SuspectImagesDisplay",
     "TreeDisplay",
 ]
 
@@ -35,6 +37,7 @@ _MODULES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
+    "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }
 
