@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from dkmeans import fitting, journey, progress, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.answering import AnsweringMixin
+from dkmeans.bordering import BorderingMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
@@ -29,6 +30,7 @@ class DiscriminativeKMeans(
     CallbackSupportMixin,
     AnsweringMixin,
     EditingMixin,
+    BorderingMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
