@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dkmeans.plots.cells import CellsDisplay
+    from dkmeans.plots.class_borders import ClassBordersDisplay
     from dkmeans.plots.confusion import ConfusionDisplay
     from dkmeans.plots.growth import GrowthDisplay
     from dkmeans.plots.images import PrototypeImagesDisplay
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellsDisplay",
+    "ClassBordersDisplay",
     "ConfusionDisplay",
     "GrowthDisplay",
     "MarginDisplay",
@@ -24,6 +26,7 @@ __all__ = [
 
 _MODULES = {
     "CellsDisplay": "cells",
+    "ClassBordersDisplay": "class_borders",
     "ConfusionDisplay": "confusion",
     "GrowthDisplay": "growth",
     "MarginDisplay": "margin",
