@@ -48,7 +48,7 @@ def naive_keep(model, X, y, w):
     return rows, weight
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(weighted(), parameters, st.sampled_from([None, 4, 9, 0.5]))
 def test_what_is_kept_and_what_it_weighs(data, options, n):
     X, y, w = data
@@ -162,19 +162,19 @@ def test_rows_are_not_copied_into_another_type(digits):
 def test_the_sampler_is_an_estimator(digits):
     X, y = digits
     base = DiscriminativeKMeans(growth="paper", warm_start=True)
-    sampler = Condenser(20, keep="exemplars", estimator=base)
+    sampler = Condenser(14, keep="exemplars", estimator=base)
     again = clone(sampler).set_params(estimator__refine="margin", n=12)
     assert again.get_params()["estimator__growth"] == "paper"
     assert base.refine is None
     X_small, y_small = sampler.fit_resample(X, y, sample_weight=np.full(len(y), 2.0))
     assert not hasattr(base, "cluster_centers_")
-    assert sampler.estimator_.max_clusters == 20
+    assert sampler.estimator_.max_clusters == 14
     assert sampler.sample_weight_.sum() == 2 * len(y)
     same = sampler.fit_resample(X, y)[0]
     assert (same == X_small).all()
     sampler.set_params(keep="prototypes").fit(X, y)
     assert not hasattr(sampler, "sample_indices_")
-    assert len(y_small) == 20
+    assert len(y_small) == 14
 
 
 class Chain:
