@@ -6,8 +6,9 @@
 
 `condense` beside imbalanced-learn (`pip install 'dkmeans[bench]'`): ClusterCentroids (k-means per
 class, made to keep as many rows of each class as its share), CondensedNearestNeighbour (which keeps
-the smallest class as it is, and with "all" does not), and random rows as a floor. Errors are those of rows that were held out, means over the splits. For sets that
-are not balanced, the mean error of the classes is what counts, and is in the column `balanced`.
+the smallest class as it is, and with "all" does not), and random rows as a floor. Errors are those
+of rows that were held out, means over the splits. For sets that are not balanced, the mean error of
+the classes is what counts, and is in the column `balanced`.
 
 digits comes with scikit-learn; letter and fashion are read from `--data`, the folder named by
 DKMEANS_DATA, or ../shared/data. "rare letter" tells one letter from all others; 1 row in 26 is

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from dkmeans import plots
 from dkmeans.plots import (
     CellsDisplay,
+    ClassBordersDisplay,
     ConfusionDisplay,
     GrowthDisplay,
     MarginDisplay,
@@ -145,6 +146,7 @@ def test_classwise_kmeans_shares_centres_evenly():
 def built(X, y, model):
     return [
         CellsDisplay.from_estimator(model, X, y),
+        ClassBordersDisplay.from_estimator(model),
         ConfusionDisplay.from_estimator(model, X, y),
         GrowthDisplay.from_estimator(model, X, y, max_panels=2),
         MarginDisplay.from_estimator(model, X, y),

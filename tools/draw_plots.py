@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md: `python tools/draw_plots.py` writes them to docs/images."""
+"""Draw pictures of the guide: `python tools/draw_plots.py` writes them to docs/images."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,13 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.model_selection import train_test_split
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.plots import CellsDisplay, ConfusionDisplay, MarginDisplay, TreeDisplay
+from dkmeans.plots import (
+    CellsDisplay,
+    ClassBordersDisplay,
+    ConfusionDisplay,
+    MarginDisplay,
+    TreeDisplay,
+)
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
@@ -54,7 +60,14 @@ def errors() -> None:
     save(figure, "plots-errors")
 
 
+def class_borders() -> None:
+    """Draw which digits meet."""
+    model = DiscriminativeKMeans(max_clusters=60).fit(*load_digits(return_X_y=True))
+    save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
+
+
 if __name__ == "__main__":
     cells()
     tree()
     errors()
+    class_borders()
