@@ -46,7 +46,7 @@ class Condensed(NamedTuple):
 def condense(
     X: Any,
     y: Any,
-    n: int | float | Literal["auto"] | None = 0.1,
+    n: int | float | Literal["auto"] | None = 0.05,
     *,
     keep: Keep = "prototypes",
     sample_weight: Any = None,
@@ -60,13 +60,13 @@ def condense(
         Rows.
     y : array-like of shape (n_samples,)
         Class labels.
-    n : int, float, "auto" or None, default=0.1
+    n : int, float, "auto" or None, default=0.05
         How many to keep at most: a number, a share of the rows between 0 and 1, "auto" to have it
         chosen on held-out rows, or None to grow until every row is told apart. No fewer than
         there are classes.
     keep : {"prototypes", "exemplars"}, default="prototypes"
         "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
-        prototype the nearest of the rows that it stands for.
+        prototype the nearest of the rows that it stands for. They need to be more.
     sample_weight : array-like of shape (n_samples,), optional
         Weights >= 0 of the rows.
     **parameters
@@ -112,13 +112,13 @@ class Condenser(BaseEstimator):
 
     Parameters
     ----------
-    n : int, float, "auto" or None, default=0.1
+    n : int, float, "auto" or None, default=0.05
         How many to keep at most: a number, a share of the rows between 0 and 1, "auto" to have it
         chosen on held-out rows, or None to grow until every row is told apart. No fewer than
         there are classes.
     keep : {"prototypes", "exemplars"}, default="prototypes"
         "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
-        prototype the nearest of the rows that it stands for.
+        prototype the nearest of the rows that it stands for. They need to be more.
     estimator : DiscriminativeKMeans, optional
         How to grow the prototypes; a copy of it is fitted, with `max_clusters` set by `n`. If not
         given, one with `refine="margin"` for prototypes, and without for exemplars.
@@ -149,7 +149,7 @@ class Condenser(BaseEstimator):
 
     def __init__(
         self,
-        n: int | float | Literal["auto"] | None = 0.1,
+        n: int | float | Literal["auto"] | None = 0.05,
         *,
         keep: Keep = "prototypes",
         estimator: DiscriminativeKMeans | None = None,
