@@ -18,6 +18,7 @@ from dkmeans import plots
 from dkmeans.plots import (
     CellsDisplay,
     CertifiedAccuracyDisplay,
+    ClassBordersDisplay,
     ConfusionDisplay,
     ExplanationDisplay,
     GrowthDisplay,
@@ -148,6 +149,7 @@ def built(X, y, model):
     return [
         CellsDisplay.from_estimator(model, X, y),
         CertifiedAccuracyDisplay.from_estimator(model, X, y),
+        ClassBordersDisplay.from_estimator(model),
         ConfusionDisplay.from_estimator(model, X, y),
         ExplanationDisplay.from_estimator(model, X[:2], image_shape=(1, 2), X_train=X),
         GrowthDisplay.from_estimator(model, X, y, max_panels=2),

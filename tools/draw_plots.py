@@ -13,6 +13,7 @@ from dkmeans import DiscriminativeKMeans
 from dkmeans.plots import (
     CellsDisplay,
     CertifiedAccuracyDisplay,
+    ClassBordersDisplay,
     ConfusionDisplay,
     MarginDisplay,
     TreeDisplay,
@@ -87,9 +88,16 @@ def suspects() -> None:
     save(model.suspects(X, y).plot(X, image_shape=(8, 8), n=24).figure_, "suspects")
 
 
+def class_borders() -> None:
+    """Draw which digits meet."""
+    model = DiscriminativeKMeans(max_clusters=60).fit(*load_digits(return_X_y=True))
+    save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
+
+
 if __name__ == "__main__":
     cells()
     tree()
     errors()
     explanations()
     suspects()
+    class_borders()

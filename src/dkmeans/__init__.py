@@ -4,26 +4,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dkmeans.condensing import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.export.files import ModelFileError, load, save
 
 __version__ = "0.1.0"
 __all__ = [
+    "Condensed",
+    "Condenser",
     "DiscriminativeKMeans",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
+    "condense",
     "load",
     "save",
 ]
-_FILES = ("ModelFileError", "load", "save")
+_MODULES = {
+    **dict.fromkeys(("ModelFileError", "load", "save"), "export.files"),
+    **dict.fromkeys(("Condensed", "Condenser", "condense"), "condensing"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimator, and scikit-learn with it, when it is first asked for."""
     if name in __all__:
-        module = "dkmeans.export.files" if name in _FILES else "dkmeans.estimator"
-        return getattr(import_module(module), name)
+        module = _MODULES.get(name, "estimator")
+        return getattr(import_module(f"dkmeans.{module}"), name)
     raise AttributeError(f"module 'dkmeans' has no attribute {name!r}")
 
 

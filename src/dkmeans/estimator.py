@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from dkmeans import fitting, journey, progress, validate
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.answering import AnsweringMixin
+from dkmeans.bordering import BorderingMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
@@ -27,6 +28,7 @@ class DiscriminativeKMeans(
     EditingMixin,
     ExplainingMixin,
     SuspectingMixin,
+    BorderingMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):

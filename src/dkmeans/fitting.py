@@ -334,3 +334,12 @@ def purities(estimator: Any) -> npt.NDArray[np.float64]:
     whole = np.bincount(cells, weights, len(now))
     mine = np.bincount(cells, weights * own, len(now))
     return np.divide(mine, whole, out=np.full(len(now), np.nan), where=whole > 0)
+
+
+def strays(estimator: Any) -> npt.NDArray[np.float64]:
+    """Tell what share of each class's rows (line) lies in cells of each class (column)."""
+    memory, now = estimator._memory, prototypes(estimator, estimator.classes_)
+    shares = np.zeros((len(estimator.classes_),) * 2)
+    np.add.at(shares, (memory.classes, now.classes[memory.cells(now)]), memory.weights[0])
+    whole = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, whole, out=np.zeros_like(shares), where=whole > 0)

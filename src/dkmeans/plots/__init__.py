@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dkmeans.plots.cells import CellsDisplay
     from dkmeans.plots.certified import CertifiedAccuracyDisplay
+    from dkmeans.plots.class_borders import ClassBordersDisplay
     from dkmeans.plots.confusion import ConfusionDisplay
     from dkmeans.plots.explanation import ExplanationDisplay
     from dkmeans.plots.growth import GrowthDisplay
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CellsDisplay",
     "CertifiedAccuracyDisplay",
+    "ClassBordersDisplay",
     "ConfusionDisplay",
     "ExplanationDisplay",
     "GrowthDisplay",
@@ -31,6 +33,7 @@ __all__ = [
 _MODULES = {
     "CellsDisplay": "cells",
     "CertifiedAccuracyDisplay": "certified",
+    "ClassBordersDisplay": "class_borders",
     "ConfusionDisplay": "confusion",
     "ExplanationDisplay": "explanation",
     "GrowthDisplay": "growth",

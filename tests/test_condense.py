@@ -1,0 +1,260 @@
+"""Condensing: what is kept and what it weighs, against the definitions; the sampler convention."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from strategies import examples, parameters, weighted
+
+import dkmeans
+from dkmeans import Condenser, DiscriminativeKMeans, condense
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:200], y[:200]
+
+
+def naive_keep(model, X, y, w):
+    """Row and weight of each prototype, straight from the definitions; a row of None if none."""
+    D = model.transform(X).astype(float)
+    centers = model.cluster_centers_.astype(float)
+    unit = X.astype(float)
+    if model.metric == "cosine":
+        lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+        unit = unit / np.where(lengths == 0, 1, lengths)
+    rows, weight = [], np.zeros(model.n_clusters_)
+    members = [[] for _ in centers]
+    for i, label in enumerate(y):
+        own = [j for j in range(len(centers)) if model.cluster_classes_[j] == label]
+        if w[i] > 0 and own:
+            nearest = min(own, key=lambda j: (D[i, j], j))
+            members[nearest].append(i)
+            weight[nearest] += w[i]
+    for center, mine in zip(centers, members, strict=True):
+        far = {i: float(((unit[i] - center) ** 2).sum()) for i in mine}
+        least = min(far.values(), default=0)
+        near = [i for i in mine if far[i] <= least * (1 + 1e-12) + 1e-300]
+        rows.append(near)
+    return rows, weight
+
+
+@settings(max_examples=examples(24), deadline=None)
+@given(weighted(), parameters, st.sampled_from([None, 4, 9, 0.5]))
+def test_what_is_kept_and_what_it_weighs(data, options, n):
+    X, y, w = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        share = max(round(0.5 * np.count_nonzero(w)), len(np.unique(y)))
+        model = DiscriminativeKMeans(share if n == 0.5 else n, **options).fit(X, y, w)
+        prototypes = condense(X, y, n, sample_weight=w, **options)
+        exemplars = condense(X, y, n, keep="exemplars", sample_weight=w, **options)
+    near, weight = naive_keep(model, X, y, w)
+    assert prototypes.X.tobytes() == model.cluster_centers_.tobytes()
+    assert prototypes.y.tolist() == model.cluster_classes_.tolist()
+    assert prototypes.weight.tolist() == weight.tolist()
+    assert prototypes.indices is None
+    there = [j for j, rows in enumerate(near) if rows]
+    assert exemplars.weight.tolist() == weight[there].tolist()
+    assert exemplars.y.tolist() == model.cluster_classes_[there].tolist()
+    assert len(set(exemplars.indices.tolist())) == len(there)
+    for j, row in zip(there, exemplars.indices.tolist(), strict=True):
+        assert row in near[j]
+    assert (X[exemplars.indices] == exemplars.X).all()
+    assert exemplars.X.dtype == prototypes.X.dtype == X.dtype
+    assert (y[exemplars.indices] == exemplars.y).all()
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(weighted(), st.sampled_from(["euclidean", "cosine"]), st.randoms())
+def test_order_of_rows_changes_nothing_that_is_kept(data, metric, random):
+    X, y, w = data
+    order = np.array(random.sample(range(len(y)), len(y)), dtype=np.intp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"keep": "exemplars", "metric": metric}
+        one = condense(X, y, 8, sample_weight=w, **options)
+        two = condense(X[order], y[order], 8, sample_weight=w[order], **options)
+    assert one.X.tobytes() == two.X.tobytes()
+    assert one.y.tolist() == two.y.tolist()
+    assert one.weight.tolist() == two.weight.tolist()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_blocks_threads_and_sparsity_change_nothing(digits, keep, monkeypatch):
+    X, y = digits
+    one = condense(X, y, 30, keep=keep, refine=None, n_threads=1)
+    monkeypatch.setattr("dkmeans.engine.stand_ins._VALUES", 640)
+    for matrix in (sp.csr_matrix, sp.csr_array):
+        two = condense(matrix(X), y, 30, keep=keep, refine=None, n_threads=2)
+        assert isinstance(two.X, matrix)
+        assert two.X.toarray().tobytes() == one.X.tobytes()
+        assert two.y.tolist() == one.y.tolist()
+        assert two.weight.tolist() == one.weight.tolist()
+    assert one.weight.sum() == len(y)
+    assert np.array_equal(np.bincount(one.y, one.weight), np.bincount(y))
+
+
+@pytest.mark.parametrize(
+    ("n", "kept"), [(25, 25), (0.1, 20), (np.float32(0.1), 20), (0.01, 10), (np.int64(12), 12)]
+)
+def test_how_many_are_kept(digits, n, kept):
+    X, y = digits
+    assert condense(X, y, n, keep="exemplars").X.shape == (kept, 64)
+
+
+def test_auto_and_none_are_those_of_the_estimator():
+    X, y = load_iris(return_X_y=True)
+    for n in ("auto", None):
+        model = DiscriminativeKMeans(n).fit(X, y)
+        assert len(condense(X, y, n, keep="exemplars").y) == model.n_clusters_
+
+
+def test_refinement_is_for_prototypes_unless_asked_for(digits):
+    X, y = digits
+    refined = DiscriminativeKMeans(15, refine="margin").fit(X, y)
+    assert (refined.cluster_centers_ == condense(X, y, 15).X).all()
+    plain = DiscriminativeKMeans(15).fit(X, y)
+    assert (plain.cluster_centers_ == condense(X, y, 15, refine=None).X).all()
+    sampler = Condenser(15, keep="exemplars")
+    sampler.fit(X, y)
+    assert (sampler.estimator_.cluster_centers_ == plain.cluster_centers_).all()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_tables_and_text_come_back_as_they_went_in(keep):
+    pd = pytest.importorskip("pandas")
+    iris = load_iris()
+    X = pd.DataFrame(iris.data.astype(np.float32), columns=iris.feature_names)
+    X.index = [f"row {i}" for i in range(len(X))]
+    y = pd.Series(iris.target_names[iris.target], index=X.index, name="kind", dtype="category")
+    sampler = Condenser(9, keep=keep)
+    X_small, y_small = sampler.fit_resample(X, y)
+    assert isinstance(X_small, pd.DataFrame)
+    assert list(X_small.columns) == iris.feature_names
+    assert set(X_small.dtypes) == {np.dtype(np.float32)}
+    assert y_small.name == "kind"
+    assert y_small.dtype == y.dtype
+    assert len(X_small) == len(y_small) == 9
+    assert sampler.feature_names_in_.tolist() == iris.feature_names
+    if keep == "exemplars":
+        assert X_small.equals(X.iloc[sampler.sample_indices_])
+        assert (np.asarray(y_small) == np.asarray(y)[sampler.sample_indices_]).all()
+    KNeighborsClassifier(1).fit(X_small, y_small).predict(X)
+
+
+def test_rows_are_not_copied_into_another_type(digits):
+    X, y = digits
+    whole = X.astype(np.uint8)
+    assert condense(whole, y, 20, keep="exemplars").X.dtype == np.uint8
+    assert condense(whole.tolist(), y.tolist(), 20).X.tobytes() == condense(X, y, 20).X.tobytes()
+
+
+def test_the_sampler_is_an_estimator(digits):
+    X, y = digits
+    base = DiscriminativeKMeans(growth="paper", warm_start=True)
+    sampler = Condenser(14, keep="exemplars", estimator=base)
+    again = clone(sampler).set_params(estimator__refine="margin", n=12)
+    assert again.get_params()["estimator__growth"] == "paper"
+    assert base.refine is None
+    X_small, y_small = sampler.fit_resample(X, y, sample_weight=np.full(len(y), 2.0))
+    assert not hasattr(base, "cluster_centers_")
+    assert sampler.estimator_.max_clusters == 14
+    assert sampler.sample_weight_.sum() == 2 * len(y)
+    same = sampler.fit_resample(X, y)[0]
+    assert (same == X_small).all()
+    sampler.set_params(keep="prototypes").fit(X, y)
+    assert not hasattr(sampler, "sample_indices_")
+    assert len(y_small) == 14
+
+
+class Chain:
+    """The part of a pipeline of imbalanced-learn that concerns samplers, and no more."""
+
+    def __init__(self, *steps):
+        for step in steps[:-1]:
+            assert hasattr(step, "fit_resample") != hasattr(step, "transform")
+        self.steps = steps
+
+    def fit(self, X, y):
+        self.fitted = [clone(step) for step in self.steps]
+        for step in self.fitted[:-1]:
+            if hasattr(step, "fit_resample"):
+                X, y = step.fit_resample(X, y)
+            else:
+                X = step.fit_transform(X, y)
+        self.fitted[-1].fit(X, y)
+        return self
+
+    def predict(self, X):
+        for step in self.fitted[:-1]:
+            X = step.transform(X) if hasattr(step, "transform") else X
+        return self.fitted[-1].predict(X)
+
+
+def test_a_sampler_is_a_step_before_a_classifier(digits):
+    X, y = digits
+    chain = Chain(StandardScaler(), Condenser(20), KNeighborsClassifier(1)).fit(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    small = condense(scaled, y, 20)
+    alone = KNeighborsClassifier(1).fit(small.X, small.y)
+    assert chain.predict(X).tolist() == alone.predict(scaled).tolist()
+    assert chain.fitted[-1].n_samples_fit_ == 20
+
+
+def test_pipelines_of_imbalanced_learn_take_the_sampler(digits):
+    pipeline = pytest.importorskip("imblearn.pipeline", reason="imbalanced-learn is not installed")
+    X, y = digits
+    steps = (StandardScaler(), Condenser(20, keep="exemplars"), KNeighborsClassifier(1))
+    model = pipeline.make_pipeline(*steps).fit(X, y)
+    assert model.predict(X).tolist() == Chain(*steps).fit(X, y).predict(X).tolist()
+    assert model[1].sample_indices_.shape == (20,)
+    search = GridSearchCV(model, {"condenser__n": [12, 30]}, cv=2).fit(X, y)
+    assert search.best_estimator_[-1].n_samples_fit_ == search.best_params_["condenser__n"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n=0 is not accepted: it must be an integer >= 1, a share"),
+        ({"n": 1.5}, "n=1.5 is not accepted"),
+        ({"n": True}, "n=True is not accepted"),
+        ({"n": "half"}, "n='half' is not accepted"),
+        ({"n": 2}, "n=2 is less than the number of classes in y, which is 3"),
+        ({"keep": "rows"}, "keep='rows' is not accepted: it must be 'prototypes' or 'exemplars'"),
+        ({"max_clusters": 5}, "condense has no parameter 'max_clusters'"),
+        ({"grow": "best"}, "condense has no parameter 'grow'"),
+        ({"growth": "fast"}, "growth='fast' is not accepted"),
+        ({"sample_weight": [1.0]}, "one weight per row"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises((ValueError, TypeError), match=message):
+        condense(X, y, **arguments)
+
+
+def test_bad_rows_and_estimators_are_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(TypeError, match="X is a str; condense needs rows in memory"):
+        condense("table.csv", "label")
+    with pytest.raises(ValueError, match=r"estimator=.* is not accepted: it must be None or"):
+        Condenser(estimator=KNeighborsClassifier()).fit_resample(X, y)
+    sampler = Condenser(9).fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        sampler.fit_resample(np.where(X > 7, np.nan, X), y)
+    assert sampler.estimator_.n_clusters_ == 9
+
+
+def test_public_names():
+    assert {"condense", "Condensed", "Condenser"} < set(dir(dkmeans))
+    assert dkmeans.condense is condense
