@@ -19,6 +19,7 @@ from dkmeans.answering import AnsweringMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
+from dkmeans.rejecting import RejectingMixin
 from dkmeans.summary import HTMLSummaryMixin
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -29,6 +30,7 @@ class DiscriminativeKMeans(
     CallbackSupportMixin,
     AnsweringMixin,
     EditingMixin,
+    RejectingMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
@@ -130,6 +132,9 @@ class DiscriminativeKMeans(
         Who split from whom, over all calls.
     changes_ : Changes
         What the last call did to each prototype.
+    rejection_ : Rejection
+        Thresholds of `set_rejection`, one row per prototype. Not there before it, and gone after
+        the next fit or edit.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)

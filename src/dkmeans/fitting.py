@@ -279,7 +279,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)
     tree = log.to_tree(estimator.classes_)
-    of_rows = ("labels_", "inertia_", "conflicts_", "path_")
+    of_rows = ("labels_", "inertia_", "conflicts_", "path_", "rejection_")
     kept = {
         name: value
         for name, value in vars(estimator).items()
