@@ -81,38 +81,38 @@ def choose(
         For whose rows the rate is to hold: of each prototype, of each class, of all together.
     """
     k, share = len(classes), _exact(rate)
+    codes = np.unique(classes, return_inverse=True)[1]  # classes without prototypes do not count
     counts = np.bincount(cells, minlength=k)
     values, rows = np.empty(k), np.empty(k, dtype=np.int64)
     rates, levels = np.empty(k), np.empty(k, dtype=np.intp)
     found: dict[bytes, tuple[float, int, float]] = {}  # groups are shared by many prototypes
     for i in range(k):
         seen = counts + (np.arange(k) == i)
-        group = _group(i, seen, classes, least_rows(rate) + 1, per)
+        group = _group(i, seen, codes, least_rows(rate) + 1, per)
         key = np.packbits(group).tobytes()
         if key not in found:
             mine = np.sort(scores[group[cells]])
             beyond = math.floor(share * (len(mine) + 1))
             found[key] = float(mine[-beyond]), len(mine), beyond / (len(mine) + 1)
         values[i], rows[i], rates[i] = found[key]
-        levels[i] = _level(group & (seen > 0), classes)
+        levels[i] = _level(codes[group & (seen > 0)])
     return Thresholds(values, rows, rates, levels)
 
 
-def _group(i: int, counts: Indices, classes: Indices, least: int, per: Per) -> _Mask:
+def _group(i: int, counts: Indices, codes: Indices, least: int, per: Per) -> _Mask:
     """Find the prototypes that share a threshold with one; each group has enough rows."""
     if per == "all":
-        return np.ones(len(classes), dtype=bool)
-    present, codes = np.unique(classes, return_inverse=True)
-    joined = _joined(np.bincount(codes, counts, len(present)), least)[codes]
+        return np.ones(len(codes), dtype=bool)
+    joined = _joined(np.bincount(codes, counts), least)[codes]
     if joined[i]:
         return joined
     mine = codes == codes[i]
     if per == "class":
         return mine
     of_class = np.flatnonzero(mine)
-    joined = np.zeros(len(classes), dtype=bool)
+    joined = np.zeros(len(codes), dtype=bool)
     joined[of_class] = _joined(counts[of_class], least)
-    return joined if joined[i] else np.arange(len(classes)) == i
+    return joined if joined[i] else np.arange(len(codes)) == i
 
 
 def _joined(counts: npt.NDArray[np.number], least: int) -> _Mask:
@@ -125,10 +125,10 @@ def _joined(counts: npt.NDArray[np.number], least: int) -> _Mask:
     return result
 
 
-def _level(group: _Mask, classes: Indices) -> int:
-    if group.sum() == 1:
+def _level(classes: Indices) -> int:
+    if len(classes) == 1:
         return 0
-    return 1 if len(np.unique(classes[group])) == 1 else 2
+    return 1 if (classes == classes[0]).all() else 2
 
 
 def _exact(rate: float) -> Fraction:
