@@ -1,16 +1,17 @@
 """Rejection of rows of classes that the fit has never seen, and of others with them.
 
-    python benchmarks/reject.py                  # digits and Extended Yale B
+    python benchmarks/reject.py                  # digits, Extended Yale B and letter
     python benchmarks/reject.py digits           # one of them
 
-Each digit is left out of training in turn, and a fifth of the people of Extended Yale B (the file
-is read from `--data`, the folder named by DKMEANS_DATA, or ../shared/data). The rows of the others
-are cut into four stratified parts, and each part is the test once: two parts train, one chooses the
-thresholds. All methods see the same rows, and all thresholds are the same quantile of their scores.
+Each digit is left out of training in turn, a fifth of the people of Extended Yale B, and a fifth of
+the letters (files are read from `--data`, the folder named by DKMEANS_DATA, or ../shared/data). The
+rows of the others are cut into four stratified parts, and each part is the test once: two parts
+train, one chooses the thresholds. All methods see the same rows, and all thresholds are the same
+quantile of their scores.
 
 Prints tables: area under the ROC curve, share of strangers that are rejected, share of known rows
 that are rejected beside what is promised, and the same for the worst class, by true label. Writes
-reject-digits.png and reject-yale-b.png with the ROC curves to `--out`.
+reject-digits.png and so on with the ROC curves to `--out`.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
+from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.plots.style import color
@@ -155,31 +157,50 @@ class Notes:
         return list(dict.fromkeys(method for method, _ in self.records))
 
 
+def digits(folder):
+    """Rows, labels, groups to leave out, prototypes per class, ways to refine, a title."""
+    X, y = load_digits(return_X_y=True)
+    return X, y, [[c] for c in range(10)], 10, (None, "margin"), "digits, each left out in turn"
+
+
+def yale(folder):
+    """The same for faces."""
+    X, y = yale_faces(_there(folder))
+    groups = [list(range(i, 38, 5)) for i in range(5)]
+    about = "Extended Yale B, a fifth of the people left out in turn"
+    return X, y, groups, 4, ("margin",), about
+
+
+def letter(folder):
+    """The same for letters, standardised."""
+    found = np.load(_there(folder) / "letter.npz")
+    X, y = StandardScaler().fit_transform(found["X"].astype(np.float64)), found["y"]
+    groups = [np.unique(y)[i::5] for i in range(5)]
+    return X, y, groups, 16, (None,), "letter, a fifth of them left out in turn"
+
+
+def _there(folder):
+    if folder is None:
+        raise SystemExit("No data: name a folder with the .npz files as --data.")
+    return folder
+
+
+SETS = {"digits": digits, "yale-b": yale, "letter": letter}
+
+
 def main():
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sets", nargs="*", default=["digits", "yale-b"])
-    parser.add_argument("--data", help="folder of yaleb_ext_48x42.npz")
+    parser.add_argument("sets", nargs="*", default=list(SETS))
+    parser.add_argument("--data", help="folder of the .npz files")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the figure")
     options = parser.parse_args()
     warnings.simplefilter("ignore", OverfittingWarning)
     results = {}
     for name in options.sets:
-        if name == "digits":
-            X, y = load_digits(return_X_y=True)
-            groups, per_class = [[c] for c in range(10)], 10
-            ways = (None, "margin")
-            about = "digits, each left out in turn"
-        elif name == "yale-b":
-            folder = data_folder(options.data)
-            if folder is None:
-                raise SystemExit("No data: name a folder with the .npz files as --data.")
-            X, y = yale_faces(folder)
-            groups, per_class = [list(range(i, 38, 5)) for i in range(5)], 4
-            ways = ("margin",)
-            about = "Extended Yale B, a fifth of the people left out in turn"
-        else:
-            raise SystemExit(f"There is no set {name!r}: digits and yale-b are there.")
+        if name not in SETS:
+            raise SystemExit(f"There is no set {name!r}: choose of {', '.join(SETS)}.")
+        X, y, groups, per_class, ways, about = SETS[name](data_folder(options.data))
         n_known = round(len(y) * (1 - 1 / len(groups)))
         for refine in ways:
             notes = Notes()
