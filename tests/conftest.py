@@ -31,6 +31,7 @@ _STUDIES = {
     "test_plots_errors",
     "test_promises",
     "test_refine",
+    "test_reject",
     "test_regressions",
     "test_rendered",
     "test_reproduce",

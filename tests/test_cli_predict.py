@@ -52,6 +52,28 @@ def test_predict_finds_columns_by_name(place, iris):
     assert ",0007," in (place / "p.csv").read_text()
 
 
+@pytest.mark.parametrize("scaling", [[], ["--standardise"]])
+def test_predict_tells_what_is_known(place, iris, scaling):
+    write(iris.take(np.arange(50, 150, 2)), "train.csv")
+    write(iris.take(np.arange(1, 150, 2)), "held-out.csv")  # with a class that is not trained
+    train = "fit train.csv --label species --force"
+    told = run(train, *scaling, "--test", "held-out.csv", "--reject", "0.1")
+    rate = re.search(r"Rejects at most ([\d.]+) % of rows of known classes", told)[1]
+    assert 5 < float(rate) <= 10
+    told = run("predict model.dkm iris.csv --out p.parquet --probabilities")
+    assert "distance, known." in told
+    model, X = dkmeans.load("model.dkm"), iris.select(NAMES)
+    known = model[-1].is_known(model[:-1].transform(X)) if scaling else model.is_known(X)
+    assert read("p.parquet")["known"].to_pylist() == known.tolist()
+    assert known[50:].mean() > 0.8 > 0.2 > known[:50].mean()
+    for options, message in {
+        "--reject 0.1": "name a file of them as --test",
+        "--reject 2 --test held-out.csv": "--reject 2.0 is not accepted",
+        "--reject 0.001 --test held-out.csv": "--reject 0.001 needs at least 999 held-out rows",
+    }.items():
+        assert message in run(f"{train} {options}", code=1)
+
+
 def test_predict_in_batches_gives_the_same(place, iris, monkeypatch):
     from dkmeans.apps import tables
     from dkmeans.apps.commands import predict

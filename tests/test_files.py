@@ -33,7 +33,7 @@ from dkmeans.export.write import write
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 STORED = Path(__file__).parent / "data" / "model-v1.dkm"
 ROWS, CODES = load_iris(return_X_y=True)
-TABLES = ("tree_", "history_", "path_", "changes_")
+TABLES = ("tree_", "history_", "path_", "changes_", "rejection_")
 LABELS = {
     "int64": CODES - 1,
     "int8": CODES.astype(np.int8) - 1,
@@ -301,7 +301,7 @@ class TestSaving:
 
 
 def small_file(folder):
-    model = DiscriminativeKMeans(3).fit(ROWS[:, :2], LABELS["<U7"])
+    model = DiscriminativeKMeans(3).fit(ROWS[:, :2], LABELS["<U7"]).set_rejection(ROWS[:, :2])
     model.save(folder / "small.dkm")
     return model, (folder / "small.dkm").read_bytes()
 
@@ -418,6 +418,19 @@ HOSTILE = {
         a.__setitem__(n, np.repeat(a[n], 2, axis=0 if a[n].ndim == 1 else 1))
         for n in ("memory_ids", "memory_class_codes", "memory_weights", "memory_sums")
     ],
+    "thresholds of others": array("rejection.id", lambda a: a[::-1]),
+    "thresholds of other classes": array("rejection.label", np.zeros_like),
+    "a threshold too few": lambda d, a: [
+        a.__setitem__(n, a[n][1:]) for n in list(a) if n.startswith("rejection.")
+    ],
+    "a threshold below zero": at("rejection.threshold", 0, -1.0),
+    "NaN as a threshold": at("rejection.threshold", 0, np.nan),
+    "a threshold at infinity": at("rejection.threshold", 0, np.inf),
+    "a threshold of no rows": at("rejection.rows", 0, 0),
+    "a rate of one": at("rejection.rate", 0, 1.0),
+    "a rate of NaN": at("rejection.rate", 0, np.nan),
+    "thresholds per something": put("tables", "rejection", "per", value=["x"]),
+    "thresholds per number": put("tables", "rejection", "per", value=None),
     "changes of nobody": at("changes.id", 0, 10**6),
     "words that are missing": put("tables", "changes", "change", value=[]),
     "words without end": put("tables", "changes", "change", value=["x" * 10**6]),
@@ -614,6 +627,7 @@ class TestDamage:
             # Centres may have become too large to be squared, which has a sentence of its own.
             with contextlib.suppress(ValueError):
                 model.predict(ROWS[:5, :2])
+                model.unknown_score(ROWS[:5, :2])
 
     def test_other_things_are_refused(self, folder, tmp_path):
         text = tmp_path / "plain.dkm"

@@ -15,6 +15,7 @@ from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
 from dkmeans.explaining import ExplainingMixin
+from dkmeans.rejecting import RejectingMixin
 from dkmeans.summary import HTMLSummaryMixin
 from dkmeans.suspecting import SuspectingMixin
 
@@ -29,6 +30,7 @@ class DiscriminativeKMeans(
     ExplainingMixin,
     SuspectingMixin,
     BorderingMixin,
+    RejectingMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
@@ -133,6 +135,9 @@ class DiscriminativeKMeans(
         Who split from whom, over all calls.
     changes_ : Changes
         What the last call did to each prototype.
+    rejection_ : Rejection
+        Thresholds of `set_rejection`, one row per prototype. Not there before it, and gone after
+        the next fit or edit.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -294,7 +294,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     was = np.flatnonzero(np.isin(before.ids, after.ids))  # both are in the order (class, id)
     stays = (before.centers[was] == after.centers).all(axis=1)
     tree = log.to_tree(estimator.classes_)
-    of_rows = ("labels_", "inertia_", "conflicts_", "path_")
+    of_rows = ("labels_", "inertia_", "conflicts_", "path_", "rejection_")
     kept = {
         name: value
         for name, value in vars(estimator).items()

@@ -72,7 +72,8 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
     fitted |= {name: getattr(estimator, name, None) for name in ("_row_classes", "_class_factors")}
     if counts[which] == estimator.n_clusters_:
         return fitted
-    del fitted["labels_"]  # they speak of other prototypes
+    for name in ("labels_", "rejection_"):  # which speak of other prototypes
+        fitted.pop(name, None)
     waypoint = way.waypoints[which]
     prototypes, tree = waypoint.prototypes, way.tree.until(way.call, waypoint.round)
     return fitted | {

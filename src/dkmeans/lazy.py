@@ -18,6 +18,7 @@ _NEEDED = (
     "n_clusters_",
     "n_features_in_",
     "feature_names_in_",
+    "rejection_",
 )
 
 

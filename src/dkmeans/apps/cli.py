@@ -150,6 +150,13 @@ def fit(
     test: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows to test on, with the same columns.")
     ] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Tell rows of no known class, with this rate of false alarms; needs --test.",
+        ),
+    ] = None,
     weight: _Weight = None,
     drop: _Drop = None,
     numeric_only: _NumericOnly = False,
@@ -185,6 +192,7 @@ def fit(
             standardise=standardise,
             threads=threads,
             test=test,
+            reject=reject,
             force=force,
             quiet=quiet,
         ),

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.memory import Memory
+from dkmeans.engine.rejection import LEVELS
 from dkmeans.export.columns import codes
 from dkmeans.export.container import Arrays
 from dkmeans.export.refused import require
@@ -60,3 +61,18 @@ def check_memory(memory: Memory, prototypes: Prototypes) -> None:
     require(bool((memory.weights[0] > 0).all()), wrong)
     pairs = np.unique(np.stack([memory.ids, memory.classes]), axis=1) if n else memory.ids[None]
     require(pairs.shape[1] == n, wrong)
+
+
+def check_rejection(
+    tables: dict[str, Table], prototypes: Prototypes, classes: npt.NDArray[Any]
+) -> None:
+    """Check that thresholds, if there are any, are those of the prototypes."""
+    if "rejection_" not in tables:
+        return
+    found, wrong = tables["rejection_"], "has thresholds of rejection that do not make sense"
+    require(np.array_equal(found.id, prototypes.ids), wrong)
+    require(np.array_equal(found.label, classes[prototypes.classes]), wrong)
+    require(bool(((found.threshold >= 0) & (found.threshold < np.inf)).all()), wrong)
+    require(bool((found.rows >= 1).all()), wrong)
+    require(bool(((found.rate > 0) & (found.rate < 1)).all()), wrong)
+    require(found.per.dtype.kind == "U" and bool(np.isin(found.per, LEVELS).all()), wrong)

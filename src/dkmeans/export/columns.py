@@ -1,4 +1,4 @@
-"""The tables of a model (tree, history, path, changes) as named arrays, and back."""
+"""The tables of a model (tree, history, path, changes, rejection) as named arrays, and back."""
 
 import re
 from typing import Any
@@ -11,6 +11,7 @@ from dkmeans.export.refused import require
 from dkmeans.model.changes import Changes
 from dkmeans.model.history import History
 from dkmeans.model.path import Path
+from dkmeans.model.rejection import Rejection
 from dkmeans.model.table import Table
 from dkmeans.model.tree import Tree
 
@@ -19,6 +20,7 @@ TABLES: dict[str, type[Table]] = {
     "history": History,
     "path": Path,
     "changes": Changes,
+    "rejection": Rejection,
 }
 # What the library itself reads; history and path may have other columns in other versions.
 _NEEDED = {
@@ -26,9 +28,10 @@ _NEEDED = {
     "history": {"round"},
     "path": {"clusters"},
     "changes": {"id", "label", "change", "distance"},
+    "rejection": {"id", "label", "threshold", "rows", "rate", "per"},
 }
 _OPEN = ("history", "path")
-_FLOATING = ("distance",)
+_FLOATING = ("distance", "threshold", "rate")
 _LONGEST = 32  # characters of a word in a table
 
 

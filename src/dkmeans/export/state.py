@@ -10,7 +10,7 @@ from dkmeans.checks import InvalidParameterError
 from dkmeans.engine.memory import Memory
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export import labels
-from dkmeans.export.check import check_memory, check_prototypes, check_tree
+from dkmeans.export.check import check_memory, check_prototypes, check_rejection, check_tree
 from dkmeans.export.columns import TABLES, codes, restore, store
 from dkmeans.export.container import Arrays, Document
 from dkmeans.export.refused import RefusedError, require
@@ -78,6 +78,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     tables = {f"{name}_": restore(name, listed[name], classes, arrays) for name in listed}
     prototypes = check_prototypes(arrays, len(classes), document["n_features"])
     check_tree(tables, prototypes, classes)
+    check_rejection(tables, prototypes, classes)
     memory = Memory(
         _take(arrays, "memory_ids"),
         codes(_take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),

@@ -34,6 +34,7 @@ class FitOptions:
     standardise: bool = False
     threads: int | None = None
     test: Path | None = None
+    reject: float | None = None
     force: bool = False
     quiet: bool = False
 
@@ -41,6 +42,8 @@ class FitOptions:
 def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     """Read rows, fit, judge, save and tell."""
     check_free(options.out, train, options.test, force=options.force)
+    if options.reject is not None and options.test is None:
+        raise InputError("--reject needs rows that are not fitted: name a file of them as --test.")
     format_of(train)
     model = make_model(options)
     rows = read_labelled(train, wanted)
@@ -57,6 +60,8 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     seconds = fit_rows(model, rows, options, console)
     errors = Errors.of(model, rows)
     test_errors = None if test is None else Errors.of(model, test)
+    if options.reject is not None and test is not None:
+        choose_thresholds(Model(model), test, options.reject)
     save(model, options.out)
     if not options.quiet:
         report(
@@ -110,6 +115,17 @@ def fit_rows(model: Any, rows: Labelled, options: FitOptions, console: Any) -> f
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {_in_options(str(warning.message))}")
     return time.perf_counter() - start
+
+
+def choose_thresholds(model: Model, test: Labelled, rate: float) -> None:
+    """Let a model reject, by those rows to test on that are of classes that it knows."""
+    known = np.flatnonzero(np.isin(test.y, model.core.classes_))
+    rows = test.X[known] if isinstance(test.X, np.ndarray) else test.X.take(known)
+    try:
+        model.core.set_rejection(model.scaled(rows), false_alarm_rate=rate)
+    except ValueError as error:
+        text = str(error).replace("false_alarm_rate=", "").replace("X has", "--test has")
+        raise InputError(f"--reject {text}") from error
 
 
 def _in_options(message: str) -> str:

@@ -94,6 +94,9 @@ def report(
     show(console, table)
     console.print()
     _report_pairs(console, test or training, "test" if test else "training")
+    if hasattr(core, "rejection_"):
+        most = percent(core.rejection_.rate.max())
+        say(console, f"Rejects at most {most} % of rows of known classes; predict marks them.")
     say(console, f"Model saved: {saved} ({file_size(saved.stat().st_size)})")
 
 

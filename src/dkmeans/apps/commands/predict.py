@@ -54,6 +54,9 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
         source = _Table(open_table(data), model, options)
     console = stderr()
     columns = [*COLUMNS]
+    if hasattr(model.core, "rejection_"):
+        columns.append("known")
+    shown = len(columns)
     if options.probabilities:
         columns += [f"probability_{label}" for label in model.core.classes_]
     titles = _titles(columns, [] if options.only else source.kept)
@@ -85,7 +88,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
         say(console, f"{n_lost:,} of {plural(n_rows, 'row')} have missing values: not predicted.")
     target = console if options.out == STDOUT else stdout()
     where = "" if options.out == STDOUT else f" written to {options.out}"
-    say(target, f"{plural(n_rows, 'row')}{where}, with the columns {', '.join(titles[:4])}.")
+    say(target, f"{plural(n_rows, 'row')}{where}, with the columns {', '.join(titles[:shown])}.")
 
 
 def predictions(
@@ -96,13 +99,14 @@ def predictions(
     Returns
     -------
     columns : list of pyarrow arrays
-        Class, its probability, id of the cluster, distance to its prototype; on request the
-        probability of each class.
+        Class, its probability, id of the cluster, distance to its prototype; whether it is known,
+        if the model can tell; on request the probability of each class.
     """
     core, n = model.core, len(lost)
     nearest = np.zeros(n, dtype=np.intp)
     distance = np.zeros(n)
     shares = np.zeros((n, len(core.classes_)))
+    tells, known = hasattr(core, "rejection_"), np.zeros(n, dtype=bool)
     rows = np.flatnonzero(~lost)
     step = max(1, _DISTANCES // core.n_clusters_)
     for start in range(0, len(rows), step):
@@ -113,6 +117,8 @@ def predictions(
         nearest[some] = distances.argmin(axis=1)
         distance[some] = distances[np.arange(len(some)), nearest[some]]
         shares[some] = core.predict_proba(scaled)
+        if tells:
+            known[some] = core.is_known(scaled)
     label = core.cluster_classes_[nearest]
     code = np.searchsorted(core.classes_, label)
     columns = [
@@ -121,6 +127,8 @@ def predictions(
         pa.array(core.cluster_ids_[nearest], mask=lost),
         pa.array(distance, mask=lost),
     ]
+    if tells:
+        columns.append(pa.array(known, mask=lost))
     if probabilities:
         columns += [pa.array(column, mask=lost) for column in shares.T]
     return columns
