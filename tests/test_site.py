@@ -1,0 +1,121 @@
+"""The guide as a whole: no page is left out, no link is dead, and every example runs."""
+
+import importlib
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+PAGES = sorted(DOCS.glob("*.md"))
+# Blocks of Python without prompts, and the test that runs them.
+RUN_ELSEWHERE = {"command-line.md": "test_guide", "big-data.md": "test_dask"}
+
+
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def contents(monkeypatch):
+    """The extension that makes the contents of the site."""
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    yield importlib.import_module("contents")
+    sys.modules.pop("contents")
+
+
+def test_every_page_is_in_the_contents_once(contents):
+    sections = contents.sections(text(DOCS / "index.md"))
+    listed = [page for pages in sections.values() for page in pages]
+    assert len(listed) == len(set(listed))
+    there = {page.stem for page in PAGES} - {"index"}
+    assert set(listed) - {"gallery/index"} == there
+    trees = contents.toctrees(text(DOCS / "index.md"))
+    assert trees.count("{toctree}") == len(sections) > 1
+    assert "\nfirst-steps\n" in trees
+
+
+def test_links_out_of_the_docs_have_a_page_that_stands_for_them(contents):
+    for page in PAGES:
+        for target in re.findall(r"\]\((\.\./[^)#]+)", text(page)):
+            on_site = contents.on_site(target)
+            assert not on_site.startswith(".."), f"{page.name}: {target}"
+            assert on_site.startswith("gallery/") or (DOCS / on_site).exists()
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_links_and_pictures_are_there(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text(page)):
+        if "://" in target:
+            continue
+        path, _, place = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), f"{page.name}: {target}"
+        if place:
+            assert place in headings(file), f"{page.name}: {target}"
+
+
+def headings(page):
+    """Places in a page, as code hosts and the site name them."""
+    titles = re.findall(r"^#+ (.*)$", text(page), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("module", ["dkmeans", "dkmeans.plots", "dkmeans.readers"])
+def test_every_public_name_is_in_the_reference(module):
+    reference = text(DOCS / "reference.md")
+    blocks = re.findall(r"currentmodule:: (\S+)\n(.*?)```", reference, re.S)
+    listed = {
+        f"{name}.{entry}"
+        for name, block in blocks
+        for entry in re.findall(r"^   ([A-Za-z]\S*)$", block, re.M)
+    }
+    public = importlib.import_module(module).__all__
+    missing = {f"{module}.{name}" for name in public if not name.startswith("_")} - listed
+    assert not missing
+    assert all(f"`{module}.{name}`" in reference for name in public if name.startswith("_"))
+
+
+def test_what_the_reference_lists_is_there_and_documented():
+    for name, block in re.findall(
+        r"currentmodule:: (\S+)\n(.*?)```", text(DOCS / "reference.md"), re.S
+    ):
+        for entry in re.findall(r"^   ([A-Za-z]\S*)$", block, re.M):
+            *inner, last = entry.split(".")
+            if inner == ["onnx"]:
+                pytest.importorskip("onnx")
+            assert getattr(importlib.import_module(".".join([name, *inner])), last).__doc__
+
+
+def test_every_block_of_python_is_run_by_a_test():
+    for page in [*PAGES, ROOT / "README.md"]:
+        for block in re.findall(r"^```python\n(.*?)^```", text(page), re.S | re.M):
+            assert ">>>" in block or page.name in RUN_ELSEWHERE, f"{page.name}:\n{block}"
+        # Without an empty line before its end, a fence would be part of what is expected.
+        assert not re.search(r"^(?!>>>|\.\.\.|```|$).*\n```$", doctest_ends(page), re.M)
+
+
+def doctest_ends(page):
+    blocks = re.findall(r"^```python\n(>>>.*?^```)$", text(page), re.S | re.M)
+    return "\n\n".join(blocks)
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_examples_run_and_draw(script, monkeypatch, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(len(plt.get_fignums())))
+    try:
+        runpy.run_path(str(script))
+        assert shown
+        assert shown[-1] > 0
+    finally:
+        plt.close("all")
