@@ -6,13 +6,13 @@
 The sets are digits and wine, which scikit-learn ships, and letter and fashion (8000 images of
 Fashion-MNIST), whose files are read from `--data`, the folder named by DKMEANS_DATA, or
 ../shared/data. Errors are means over three stratified splits with 80 % to train, scaled by what
-the training rows show (but for images). All methods see the same rows; the parameters are those that
-benchmarks/accuracy.py has.
+the training rows show (but for images). All methods see the same rows; their parameters are those
+of benchmarks/accuracy.py.
 
 Sizes count the numbers that a prediction needs: prototypes, rows or support vectors with their
-labels or coefficients; for boosting, whose trees are not public, its pickle by eight bytes a number.
-Prediction times are of all test rows of the last split, on one thread, in turns, best of several, in
-multiples of that of dkmeans with refinement.
+labels or coefficients; for boosting, whose trees are not public, its pickle by eight bytes a
+number. Prediction times are of all test rows of the last split, on one thread, in turns, best of
+several, in multiples of that of dkmeans with refinement.
 """
 
 import argparse

@@ -17,9 +17,8 @@ from dkmeans.plots import ConfusionDisplay, MarginDisplay, PrototypeImagesDispla
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
-print(
-    f"{model.n_clusters_} prototypes, {1 - model.score(X_test, y_test):.1%} of new rows misclassified"
-)
+error = 1 - model.score(X_test, y_test)
+print(f"{model.n_clusters_} prototypes, {error:.1%} of new rows misclassified")
 
 figure, ax = plt.subplots(figsize=(6.4, 11), layout="constrained")
 PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot(ax)

@@ -59,8 +59,8 @@ def problems(site: Path) -> list[str]:
                 if unquote(parts.fragment) not in there.anchors:
                     found.append(f"{where} links to {link}, which has no such place")
     for path in sorted(site.rglob("*.css")):
-        for url in re.findall(r"url\(\s*['\"]?((?:https?:)?//[^'\")]+)", path.read_text("utf-8")):
-            found.append(f"{path.relative_to(site)} loads {url} from elsewhere")
+        urls = re.findall(r"url\(\s*['\"]?((?:https?:)?//[^'\")]+)", path.read_text("utf-8"))
+        found += [f"{path.relative_to(site)} loads {url} from elsewhere" for url in urls]
     return found
 
 

@@ -1,8 +1,8 @@
 """The table of contents of the site, made of the tables of docs/index.md.
 
 Pages are listed once, in tables that code hosts show as well: a row of a table whose first cell is
-a link is an entry of the site's contents, below the heading of its section. Links out of this folder
-go to the page of the site that stands for them.
+a link is an entry of the site's contents, below the heading of its section. Links out of this
+folder go to the page of the site that stands for them.
 """
 
 import re
@@ -38,7 +38,7 @@ def sections(index: str) -> dict[str, list[str]]:
 def toctrees(index: str) -> str:
     """Write the sections of the index as hidden tables of contents."""
     return "".join(
-        "\n```{toctree}\n:hidden:\n:caption: %s\n\n%s\n```\n" % (heading, "\n".join(pages))
+        "\n".join(["", "```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```", ""])
         for heading, pages in sections(index).items()
     )
 
