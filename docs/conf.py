@@ -28,6 +28,7 @@ templates_path = ["_templates"]
 html_math_renderer = "mathml"
 highlight_language = "none"
 nitpicky = True
+smartquotes = False  # "size" is to be copied as it is
 
 # Pages are Markdown that code hosts show as well.
 myst_enable_extensions = ["dollarmath"]
@@ -35,6 +36,8 @@ myst_heading_anchors = 3
 
 # The reference is made of the docstrings.
 autosummary_generate = True
+default_role = "literal"
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False

@@ -2,16 +2,23 @@
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx.errors import ExtensionError
+
+
+def _mathml(node, display):
+    formula = convert(node.astext(), display=display)
+    if "\\" in formula:  # a command that is not known is left as it is
+        raise ExtensionError(f"{node.source}: cannot make MathML of {node.astext()!r}")
+    return formula
 
 
 def _inline(writer, node):
-    writer.body.append(convert(node.astext(), display="inline"))
+    writer.body.append(_mathml(node, "inline"))
     raise nodes.SkipNode
 
 
 def _block(writer, node):
-    formula = convert(node.astext(), display="block")
-    writer.body.append(f'<div class="math-block">{formula}</div>')
+    writer.body.append(f'<div class="math-block">{_mathml(node, "block")}</div>')
     raise nodes.SkipNode
 
 
