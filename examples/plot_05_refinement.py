@@ -39,7 +39,7 @@ for ax, refine in zip(axes, (None, "margin"), strict=True):
 plt.show()
 
 # %%
-# ``history_`` has the cost of each pass, a smooth count of errors; the pass that costs least is kept.
+# ``history_`` has the cost of each pass, a smooth count of errors; the cheapest pass is kept.
 
 is_refined = model.history_.phase == "refine"
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")

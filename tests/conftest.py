@@ -33,6 +33,7 @@ _STUDIES = {
     "test_regressions",
     "test_rendered",
     "test_reproduce",
+    "test_site",
     "test_summary",
     "test_synthetic",
     "test_termination",
