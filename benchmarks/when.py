@@ -48,7 +48,7 @@ METHODS = {
     ),
 }
 BUDGETS = {"digits": 40, "wine": 6, "letter": 416, "fashion": 100}
-SPLITS, REPEATS = 3, 5
+SPLITS, REPEATS = 3, 15
 
 
 def load(name, folder):
