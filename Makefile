@@ -25,6 +25,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=30 --durations-min=3
 
 docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link, fetch nothing
+	@rm -rf docs/_build docs/api docs/gallery  # so that nothing stale is left, and all examples run
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs $(SITE)
 	@$(BIN)/python tools/check_site.py $(SITE)
 

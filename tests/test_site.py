@@ -103,6 +103,28 @@ def test_every_block_of_python_is_run_by_a_test():
             assert ">>>" in block or page.name in RUN_ELSEWHERE, f"{page.name}:\n{block}"
 
 
+def test_the_built_site_is_checked(tmp_path):
+    problems = runpy.run_path(str(ROOT / "tools" / "check_site.py"))["problems"]
+    (tmp_path / "other.html").write_text('<h1 id="place">A page</h1>')
+    good = '<a href="other.html#place">x</a> <a href="https://example.org">y</a> <p id="here">'
+    page = tmp_path / "index.html"
+    page.write_text(good + '<a href="#here">z</a> <img src="data:image/png;base64,AAAA">')
+    assert problems(tmp_path) == []
+    for bad, complaint in {
+        '<script src="https://example.org/x.js"></script>': "from elsewhere",
+        '<link rel="stylesheet" href="//example.org/x.css">': "from elsewhere",
+        '<img src="missing.png">': "which is not there",
+        '<img srcset="missing.png 2x">': "which is not there",
+        '<a href="missing.html">x</a>': "which is not there",
+        '<a href="other.html#nowhere">x</a>': "no such place",
+        '<a href="#nowhere">x</a>': "no such place",
+    }.items():
+        page.write_text(good + bad)
+        (problem,) = problems(tmp_path)
+        assert problem.startswith("index.html ")
+        assert complaint in problem
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_examples_run_and_draw(name, monkeypatch, tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot")
