@@ -18,6 +18,8 @@ QUICK = [
     "plot_08_big_data",
     "plot_10_export",
 ]
+SECTIONS = {"Parameters", "Returns", "Yields", "Raises", "Warns", "Attributes", "See Also"}
+SECTIONS |= {"Notes", "Examples", "References", "Warnings", "Other Parameters"}
 PAGES = sorted(DOCS.glob("*.md"))
 # Blocks of Python without prompts, and the test that runs them.
 RUN_ELSEWHERE = {"command-line.md": "test_guide", "big-data.md": "test_dask"}
@@ -94,7 +96,11 @@ def test_what_the_reference_lists_is_there_and_documented():
         *inner, name = entry.split(".")
         if inner == ["onnx"]:
             pytest.importorskip("onnx")
-        assert getattr(importlib.import_module(".".join([module, *inner])), name).__doc__
+        found = getattr(importlib.import_module(".".join([module, *inner])), name)
+        for documented in (found, *vars(found).values()) if isinstance(found, type) else (found,):
+            sections = set(re.findall(r"^ *(.+)\n *---+$", documented.__doc__ or "", re.M))
+            assert sections <= SECTIONS, f"{entry}: numpydoc leaves out sections of other names"
+        assert found.__doc__
 
 
 def test_every_block_of_python_is_run_by_a_test():

@@ -12,13 +12,6 @@ def _skip(app, what, name, member, skip, options):
     return True if origin.startswith("sklearn.") else None
 
 
-def _name_columns(app, what, name, obj, options, lines):
-    """Call the columns of tables attributes, as they are; numpydoc knows no section of columns."""
-    for number, line in enumerate(lines[:-1]):
-        if (line.strip(), lines[number + 1].strip()) == ("Columns", "-------"):
-            lines[number : number + 2] = ["Attributes", "----------"]
-
-
 def _escape(app, what, name, obj, options, lines):
     """Keep names that end in an underscore, as in "(n_clusters_, 2)", from becoming links."""
     for number, line in enumerate(lines):
@@ -29,6 +22,5 @@ def _escape(app, what, name, obj, options, lines):
 def setup(app):
     """Connect with Sphinx."""
     app.connect("autodoc-skip-member", _skip)
-    app.connect("autodoc-process-docstring", _name_columns, priority=100)  # before numpydoc
-    app.connect("autodoc-process-docstring", _escape, priority=900)  # after it
+    app.connect("autodoc-process-docstring", _escape, priority=900)  # after numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}
