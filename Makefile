@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
+SITE := docs/_build/html
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check oldest oldest-compiled faults clean
+.PHONY: demo test lint check docs oldest oldest-compiled faults clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -22,6 +23,11 @@ lint: $(VENV)/.ready-dev
 
 check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=30 --durations-min=3
+
+docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link, fetch nothing
+	@rm -rf docs/_build docs/api docs/gallery  # so that nothing stale is left, and all examples run
+	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs $(SITE)
+	@$(BIN)/python tools/check_site.py $(SITE)
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
 	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto -m "not study and not faults" tests
@@ -44,6 +50,11 @@ $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/pip
 	@$(BIN)/python $(PIP) --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.ready-docs: pyproject.toml | $(VENV)/bin/pip
+	@echo "Installing dkmeans and what builds its site into $(VENV) ..."
+	@$(BIN)/python $(PIP) --editable '.[docs]'
+	@touch $@
+
 $(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip
 	@echo "Installing the oldest supported dependencies into $(OLDEST) ..."
 	@$(OLDEST)/bin/python $(PIP) --editable '.[test]' --constraint tools/oldest.txt
@@ -53,4 +64,4 @@ $(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip
 	@tools/make-venv $(PYTHON) $*
 
 clean:
-	rm -rf $(VENV) $(OLDEST) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/api docs/gallery demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,6 +36,7 @@ _STUDIES = {
     "test_rendered",
     "test_reproduce",
     "test_shelf",
+    "test_site",
     "test_summary",
     "test_suspects",
     "test_synthetic",

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import re
 import signal
 import time
+from pathlib import Path
 
 import cloudpickle
 import dask
@@ -152,6 +154,17 @@ def test_stored_twice_in_sparse_blocks(client, labelled):
 
     lazy = da.from_array(X, (80, -1)).map_blocks(doubled, dtype=X.dtype, meta=sp.csr_array((0, 3)))
     same(fitted(BEST, lazy, y), fitted(BEST, sp.csr_array(X), y))
+
+
+def test_as_the_guide_says(client, labelled):
+    page = (Path(__file__).parent.parent / "docs" / "big-data.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    (block,) = [block for block in blocks if ">>>" not in block]
+    X, y, _ = labelled
+    names = dict(zip("Xy", chunked(X, y), strict=True), DiscriminativeKMeans=DiscriminativeKMeans)
+    exec(block.replace("tcp://scheduler:8786", client.scheduler.address), names)
+    names["client"].close()
+    same(names["model"], fitted({"max_clusters": 256}, X, y))
 
 
 def test_without_a_cluster(labelled, tmp_path):

@@ -10,8 +10,8 @@ from dkmeans.model.tree import Tree
 class Changes(Table):
     """One row per change that a call made; prototypes that stayed as they were are not listed.
 
-    Columns
-    -------
+    Attributes
+    ----------
     id : int
         Which prototype.
     label : class label

@@ -8,8 +8,8 @@ from dkmeans.model.table import Table
 class History(Table):
     """One row per round of a fit, each telling the state that the round ended in.
 
-    Columns
-    -------
+    Attributes
+    ----------
     round : int
         Number of the round, from 1.
     phase : str

@@ -11,8 +11,8 @@ class Path(Table):
     With `max_clusters="auto"` the models on the way were fitted without the held-out rows; only
     that of the number chosen was fitted on all.
 
-    Columns
-    -------
+    Attributes
+    ----------
     clusters : int
         Number of prototypes.
     training_error : float

@@ -13,8 +13,8 @@ NONE = -1
 class Tree(Table):
     """Every prototype that ever lived, one row each, in the order of their ids.
 
-    Columns
-    -------
+    Attributes
+    ----------
     id : int
         Lasting identity, never reused.
     parent : int
