@@ -10,8 +10,8 @@ from dkmeans.model.table import Table
 class ClassBorders(Table):
     """One row per pair of classes that meet, the pair that cost the most prototypes first.
 
-    Columns
-    -------
+    Attributes
+    ----------
     a, b : class label
         The classes, in their order.
     prototypes : int

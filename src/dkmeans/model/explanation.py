@@ -11,8 +11,8 @@ from dkmeans.model.table import Table
 class Explanation(Table):
     """One row per row that was asked about; `model.explain(X)` makes it.
 
-    Columns
-    -------
+    Attributes
+    ----------
     label : class label
         Predicted class: that of the nearest prototype.
     prototype : int

@@ -6,8 +6,8 @@ from dkmeans.model.table import Table
 class Rejection(Table):
     """One row per prototype, in the order of `cluster_centers_`.
 
-    Columns
-    -------
+    Attributes
+    ----------
     id : int
         Which prototype.
     label : class label

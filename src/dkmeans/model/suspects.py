@@ -8,8 +8,8 @@ from dkmeans.model.table import Table
 class Suspects(Table):
     """Rows whose label fights their neighbourhood, the most suspicious first.
 
-    Columns
-    -------
+    Attributes
+    ----------
     row : int
         Number of the row, from 0.
     label : class label
