@@ -5,10 +5,12 @@
     python benchmarks/condense.py --quick            # digits, one split: under a minute
 
 `condense` beside imbalanced-learn (`pip install 'dkmeans[bench]'`): ClusterCentroids (k-means per
-class, made to keep as many rows of each class as its share), CondensedNearestNeighbour (which keeps
-the smallest class as it is, and with "all" does not), and random rows as a floor. Errors are those
-of rows that were held out, means over the splits. For sets that are not balanced, the mean error of
-the classes is what counts, and is in the column `balanced`.
+class, made to keep as many rows of each class as its share) and CondensedNearestNeighbour. The
+latter is made for two classes of which one is rare: it keeps the smallest class as it is, and
+compares each other one with that alone. So Hart's rule over all classes, which it comes from, is
+measured as well, and random rows as a floor. Errors are those of rows that were held out, means
+over the splits. For sets that are not balanced, the mean error of the classes is what counts, and
+is in the column `balanced`. `--only TEXT` measures methods with that in their name.
 
 digits comes with scikit-learn; letter and fashion are read from `--data`, the folder named by
 DKMEANS_DATA, or ../shared/data. "rare letter" tells one letter from all others; 1 row in 26 is
@@ -19,6 +21,7 @@ ClusterCentroids.
 import argparse
 import time
 import warnings
+from collections import Counter
 
 import numpy as np
 from common import data_folder, print_result
@@ -66,14 +69,34 @@ def cluster_centroids(share):
     return keep
 
 
-def condensed_neighbours(strategy):
-    """Hart's rule, in all classes or in all but the smallest."""
+def condensed_neighbours(X, y, seed):
+    """Leave the smallest class, and reduce each other one beside it, as imbalanced-learn does."""
+    # The rule takes the first of the smallest classes, "auto" may take another one, and a class
+    # that is compared with itself comes down to one row: so the classes to reduce are named.
+    counts = Counter(y.tolist())
+    others = sorted(set(counts) - {min(counts, key=counts.get)})
+    sampler = CondensedNearestNeighbour(sampling_strategy=others, random_state=seed)
+    return sampler.fit_resample(X, y)
 
-    def keep(X, y, seed):
-        sampler = CondensedNearestNeighbour(sampling_strategy=strategy, random_state=seed)
-        return sampler.fit_resample(X, y)
 
-    return keep
+def hart(X, y, seed):
+    """Add rows that 1-NN on those kept gets wrong, over and over, until there are none."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    X, y = X[order], y[order]
+    nearest, taken_for = np.full(len(y), np.inf), np.full(len(y), -1, dtype=np.intp)
+    kept = []
+    row = 0
+    while True:
+        kept.append(row)
+        squares = ((X - X[row]) ** 2).sum(axis=1)
+        nearer = squares < nearest
+        nearest[nearer], taken_for[nearer] = squares[nearer], row
+        wrong = np.flatnonzero(y[taken_for] != y)
+        wrong = wrong[~np.isin(wrong, kept)]  # of identical rows with different labels
+        if not len(wrong):
+            return X[kept], y[kept]
+        later = wrong[wrong > row]  # go on from here, then begin again
+        row = int(later[0] if len(later) else wrong[0])
 
 
 def at_random(share):
@@ -106,8 +129,8 @@ def methods(is_rare):
         found[f"ClusterCentroids, {of}"] = cluster_centroids(share)
         found[f"random rows, {of}"] = at_random(share)
     found["condense, until converged"] = ours(None)
-    found["CondensedNearestNeighbour"] = condensed_neighbours("auto")
-    found["CondensedNearestNeighbour, all"] = condensed_neighbours("all")
+    found["CondensedNearestNeighbour"] = condensed_neighbours
+    found["Hart's rule in all classes"] = hart
     if is_rare:
         found["ClusterCentroids, balancing"] = lambda X, y, seed: ClusterCentroids(
             estimator=KMeans(n_init=1, random_state=seed), voting="soft"
@@ -135,10 +158,11 @@ def load(name, folder):
     return X, y, True
 
 
-def compare(name, X, y, scale, n_splits):
+def compare(name, X, y, scale, n_splits, only):
     """Measure all methods on the same splits, in turns."""
     is_rare = np.bincount(np.unique(y, return_inverse=True)[1]).min() < 0.2 * len(y) / len(set(y))
-    compared = methods(is_rare)
+    unit = f"ClusterCentroids, {SHARES[-1]:.0%}"
+    compared = {m: keep for m, keep in methods(is_rare).items() if only in m or m == unit}
     found = {method: [] for method in compared}
     splits = StratifiedShuffleSplit(n_splits, test_size=0.25, random_state=0).split(X, y)
     for seed, (train, test) in enumerate(splits):
@@ -159,13 +183,12 @@ def compare(name, X, y, scale, n_splits):
     print(f"{'':38}{'kept':>7}{'error %':>9}{'balanced':>10}{'seconds':>9}")
     for method, (kept, wrong, balanced, seconds) in means.items():
         print(f"{method:38}{kept:7.0f}{wrong:9.2f}{balanced:10.2f}{seconds:9.2f}")
-    unit = means[f"ClusterCentroids, {SHARES[-1]:.0%}"][3]
     return {
         method: {
             "kept": round(kept),
             "error": round(wrong, 2),
             "balanced_error": round(balanced, 2),
-            "time_ratio": round(seconds / unit, 2),
+            "time_ratio": round(seconds / means[unit][3], 2),
         }
         for method, (kept, wrong, balanced, seconds) in means.items()
     }
@@ -178,6 +201,7 @@ def main():
     parser.add_argument("sets", nargs="*", help=f"of {', '.join(names)}; all by default")
     parser.add_argument("--data", help="folder with letter.npz and fashion_mnist.npz")
     parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--only", default="", help="text in the names of methods to measure")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     chosen = options.sets or (names[:1] if options.quick else names)
@@ -189,7 +213,7 @@ def main():
     with threadpool_limits(1):
         for name in chosen:
             n_splits = 1 if options.quick else options.splits
-            result[name] = compare(name, *load(name, folder), n_splits)
+            result[name] = compare(name, *load(name, folder), n_splits, options.only)
     print_result(result)
 
 
