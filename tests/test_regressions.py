@@ -136,3 +136,14 @@ def test_two_prototypes_at_one_place_both_take_the_class_of_the_rows():
     model.partial_fit(place, [3], sample_weight=[5.0])
     assert model.converged_
     assert model.predict(place).tolist() == [3]
+
+
+def test_rows_of_weight_0_whose_prototype_was_dropped(monkeypatch):
+    """They get another one, and the distance to it: a later round begins with both."""
+    monkeypatch.setattr("dkmeans.kernels.compiled.ENOUGH", 1)
+    X = np.zeros((8, 2))
+    X[1, 0], X[7, 0] = -0.5, 0.5
+    y, weights = [1, 0, 1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0]
+    model = DiscriminativeKMeans(growth="paper", metric="cosine", repulsion=0.25)
+    model.fit(X, y, weights)
+    assert model.labels_.tolist() == model.predict_cluster(X).tolist()

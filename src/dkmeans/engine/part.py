@@ -238,16 +238,20 @@ class CellPart(SummablePart):
         lost = np.flatnonzero(self.labels < 0)
         if not len(lost):
             return
-        packed = pack(prototypes.centers, sparse=sp.issparse(self.X), loops=self.loops)
-        labels = self.labels.copy()
+        sparse = sp.issparse(self.X)
+        packed = pack(prototypes.centers, sparse=sparse, loops=self.loops)
+        own_distances = OwnDistances(prototypes.centers, sparse=sparse, loops=self.loops)
+        labels, squares = self.labels.copy(), self.squares.copy()
 
         def task(tile: slice) -> None:
-            nearest = np.empty(tile.stop - tile.start, dtype=np.intp)
-            assign(self.X, packed, nearest, lost[tile])
-            labels[lost[tile]] = nearest
+            part = lost[tile]
+            nearest, far = np.empty(len(part), dtype=np.intp), np.empty(len(part))
+            assign(self.X, packed, nearest, part)
+            own_distances(self.X, nearest, far, part)
+            labels[part], squares[part] = nearest, far
 
         self.for_tiles(task, len(prototypes), len(lost))
-        self.labels = labels
+        self.labels, self.squares = labels, squares
 
     def tally_sides(self, codes: Indices, middles: Floats, directions: Floats) -> Sums:
         """Sum each of some groups in two halves, cut across `directions` at `middles`.
