@@ -155,8 +155,7 @@ def test_one_of_a_class_and_one_class():
         assert set(suspects.reason) == {"none"}
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize(("dtype", "metric"), [(np.float64, "euclidean"), (np.float32, "cosine")])
 def test_what_changes_nothing(dtype, metric):
     X, y = load_iris(return_X_y=True)
     X, y = X.astype(dtype), y.copy()

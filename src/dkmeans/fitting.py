@@ -260,14 +260,13 @@ def _results(
         "_weight_unit": source.weight_unit,
         "_journey": way,
         "_row_classes": None if run.start is not None and run.start.only_new else _small(training),
-        "_class_factors": training.factors,
         **training.names,
     }
 
 
-def _small(training: validate.Training) -> npt.NDArray[np.integer]:
-    """Keep the classes of rows in as few bytes as will do."""
-    return training.y.astype(np.min_scalar_type(max(len(training.classes) - 1, 0)))
+def _small(training: validate.Training) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.float64]]:
+    """Keep the classes of rows, in as few bytes as will do, and the weights of classes."""
+    return training.y.astype(np.min_scalar_type(len(training.classes))), training.factors
 
 
 def usable(fit: Fit, now: Prototypes) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
         raise ValueError(f"k={k} is too small: the fewest clusters on path_ are {counts[0]}.")
     fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
     fitted |= {name: getattr(estimator, name) for name in ("_memory", "_weight_unit", "_journey")}
-    fitted |= {name: getattr(estimator, name, None) for name in ("_row_classes", "_class_factors")}
+    fitted["_row_classes"] = getattr(estimator, "_row_classes", None)  # not kept in files
     if counts[which] == estimator.n_clusters_:
         return fitted
     for name in ("labels_", "rejection_"):  # which speak of other prototypes

@@ -150,9 +150,10 @@ def _conflicting(hashes: Hashes, codes: Indices, weights: Floats) -> npt.NDArray
 
 def _from_memory(model: Any, *_: Any) -> _Judged:
     """Judge rows by what the fit remembers: where the rows of each cell and class are."""
-    k, cells, codes = model.n_clusters_, model.labels_, model._row_classes.astype(np.intp)
+    kept, factors = model._row_classes
+    k, cells, codes = model.n_clusters_, model.labels_, kept.astype(np.intp)
     owners = model._memory.cells(fitting.prototypes(model, model.classes_))
-    groups, keys = remembered_groups(model._memory, owners, model._class_factors, k)
+    groups, keys = remembered_groups(model._memory, owners, factors, k)
     kinds, kind, count = np.unique(codes * k + cells, return_inverse=True, return_counts=True)
     # Rows that the fit counted as another class, as others are the same, or not at all, have no
     # group: they stand where the centre of their cell is.
