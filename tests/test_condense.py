@@ -16,6 +16,7 @@ from strategies import examples, parameters, weighted
 
 import dkmeans
 from dkmeans import Condenser, DiscriminativeKMeans, condense
+from dkmeans.kernels.sphere import unit_rows
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,8 @@ def naive_keep(model, X, y, w):
     """Row and weight of each prototype, straight from the definitions; a row of None if none."""
     D = model.transform(X).astype(float)
     centers = model.cluster_centers_.astype(float)
-    unit = X.astype(float)
-    if model.metric == "cosine":
-        lengths = np.linalg.norm(unit, axis=1, keepdims=True)
-        unit = unit / np.where(lengths == 0, 1, lengths)
+    # Distances are those between rows of length one in their own type.
+    unit = (unit_rows(X) if model.metric == "cosine" else X).astype(float)
     rows, weight = [], np.zeros(model.n_clusters_)
     members = [[] for _ in centers]
     for i, label in enumerate(y):
