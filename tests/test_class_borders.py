@@ -53,7 +53,7 @@ def naive_borders(model, X, y, w):
     return {pair: row for pair, row in found.items() if any(row[name] for name in meets)}
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(weighted(), parameters, st.integers(0, 12))
 def test_the_table_is_what_its_definitions_say(data, options, more):
     X, y, w = data

@@ -47,7 +47,7 @@ def naive_keep(model, X, y, w):
     return rows, weight
 
 
-@settings(max_examples=examples(24), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(weighted(), parameters, st.sampled_from([None, 4, 9, 0.5]))
 def test_what_is_kept_and_what_it_weighs(data, options, n):
     X, y, w = data
@@ -73,7 +73,7 @@ def test_what_is_kept_and_what_it_weighs(data, options, n):
     assert (y[exemplars.indices] == exemplars.y).all()
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(weighted(), st.sampled_from(["euclidean", "cosine"]), st.randoms())
 def test_order_of_rows_changes_nothing_that_is_kept(data, metric, random):
     X, y, w = data
@@ -217,7 +217,7 @@ def test_pipelines_of_imbalanced_learn_take_the_sampler(digits):
     model = pipeline.make_pipeline(*steps).fit(X, y)
     assert model.predict(X).tolist() == Chain(*steps).fit(X, y).predict(X).tolist()
     assert model[1].sample_indices_.shape == (20,)
-    search = GridSearchCV(model, {"condenser__n": [12, 30]}, cv=2).fit(X, y)
+    search = GridSearchCV(model, {"condenser__n": [12, 20]}, cv=2).fit(X, y)
     assert search.best_estimator_[-1].n_samples_fit_ == search.best_params_["condenser__n"]
 
 
