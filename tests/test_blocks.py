@@ -66,7 +66,7 @@ def test_batches(labelled, parameters, weighted):
     X, y, w = labelled
     w = w if weighted else None
     whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    # Read again in every pass, with what is kept of rows on disk; and kept, as it is little.
+    # Read again in every pass; and kept, as it is little.
     for n_threads, memory_mb in ((1, 0.01), (2, None)):
         model = DiscriminativeKMeans(**parameters, n_threads=n_threads, memory_mb=memory_mb)
         same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)

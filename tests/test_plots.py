@@ -25,6 +25,7 @@ from dkmeans.plots import (
     MarginDisplay,
     PathDisplay,
     PrototypeImagesDisplay,
+    SuspectImagesDisplay,
     TreeDisplay,
 )
 from dkmeans.plots.borders import borders
@@ -156,6 +157,7 @@ def built(X, y, model):
         MarginDisplay.from_estimator(model, X, y),
         PathDisplay.from_estimator(model),
         PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2)),
+        SuspectImagesDisplay.from_suspects(model.suspects(X, y, n=3), X, image_shape=(1, 2)),
         TreeDisplay.from_estimator(model),
     ]
 

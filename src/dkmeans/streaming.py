@@ -22,6 +22,7 @@ from dkmeans.readers.tables import TableBlocks, is_path
 # Shares of the budget:
 _KEPT = 2  # rows that are kept in memory, if these are all
 _WAITING = 4  # what is kept of each row, before it goes to disk
+_LITTLE = 1 << 20  # bytes that are not worth a file
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Stream:
                 mine = None if weights is None else weights[cut]
                 yield Part(None, y, mine, start=cut.start, **about)
 
-        shelf = Shelf(int(_budget(about["memory_mb"]) / _WAITING))
-        return SweepTeam(parts(), self.read, shelf)
+        limit = max(_budget(about["memory_mb"]) / _WAITING, _LITTLE)
+        return SweepTeam(parts(), self.read, Shelf(int(limit)))
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:
