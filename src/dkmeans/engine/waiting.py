@@ -15,7 +15,6 @@ PER_ROW = (
     "_by_class",
     "_full_weights",
     "_kept",
-    "_margins",
     "_spread",
     "active",
     "given",
@@ -53,7 +52,7 @@ class WaitingPart:
                 got[id(value)] = value, self._shelf.get(value)
             return got[id(value)][1]
 
-        self._replace(get)
+        self._replace(lambda value: _changed(value, get), lambda sets: _Sets(sets, get))
         try:
             yield self._part
         finally:
@@ -70,13 +69,27 @@ class WaitingPart:
                 known[id(value)] = self._shelf.put(value), value
             return known[id(value)][0]
 
-        self._replace(put)
+        self._replace(lambda value: _changed(value, put), lambda sets: _changed(sets, put))
 
-    def _replace(self, change: Callable[[Any], Any]) -> None:
+    def _replace(self, change: Callable[[Any], Any], change_sets: Callable[[Any], Any]) -> None:
         state = vars(self._part)
         for name in PER_ROW:
             if name in state:
-                state[name] = _changed(state[name], change)
+                state[name] = change(state[name])
+        state["_margins"] = change_sets(state["_margins"])
+
+
+class _Sets(dict[int, Any]):
+    """Sets of margins, each got back when it is asked for: a pass needs one or two of several."""
+
+    def __init__(self, sets: dict[int, Any], get: Callable[[Any], Any]) -> None:
+        super().__init__(sets)
+        self._get = get
+
+    def __getitem__(self, number: int) -> Any:
+        found = _changed(super().__getitem__(number), self._get)
+        self[number] = found
+        return found
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
