@@ -203,7 +203,8 @@ def project(per_row, traffic, n=1_000_000_000, d=128, workers=100):
         "GB to the driver per round": round(back, 2),
         "GB to the driver, once": round(traffic["bytes back per row, once"] * n / 1e9, 1),
         "GB of rows per worker": round(4 * d * n / workers / 1e9, 1),
-        "GB at the driver, at least": round((4 + 8 + 8) * n / 1e9, 1),  # class, hash, hash sorted
+        # Class and hash at the start; class, cell as it arrives and label at the end.
+        "GB at the driver, at least": round(max(4 + 8, 4 + 4 + 8) * n / 1e9, 1),
     }
     print(f"\nWorked out for {n:,} x {d} on {workers} workers of one core")
     for name, value in found.items():
