@@ -40,3 +40,13 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     DiscriminativeKMeans().fit(X, y ^ is_wrong)
 print(caught[0].message)
+
+# %%
+# Such a model can name the rows that it does not believe. Of as many rows as labels were changed,
+# from the top of the list, so many are indeed wrong:
+
+with warnings.catch_warnings(action="ignore", category=OverfittingWarning):
+    model = DiscriminativeKMeans().fit(X, y ^ is_wrong)
+suspects = model.suspects(X, y ^ is_wrong, n=int(is_wrong.sum()))
+print(f"{is_wrong[suspects.row].sum()} of {len(suspects.row)}")
+print(suspects)

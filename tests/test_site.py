@@ -17,6 +17,7 @@ QUICK = [
     "plot_07_incremental",
     "plot_08_big_data",
     "plot_10_export",
+    "plot_11_explain_and_reject",
 ]
 SECTIONS = {"Parameters", "Returns", "Yields", "Raises", "Warns", "Attributes", "See Also"}
 SECTIONS |= {"Notes", "Examples", "References", "Warnings", "Other Parameters"}
