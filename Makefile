@@ -21,8 +21,9 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Work is stolen, not dealt: tests of a file stay together, so that what they share is set up once.
 check: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=30 --durations-min=3
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=30 --durations-min=3
 
 docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link, fetch nothing
 	@rm -rf docs/_build docs/api docs/gallery  # so that nothing stale is left, and all examples run
@@ -30,10 +31,10 @@ docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link
 	@$(BIN)/python tools/check_site.py $(SITE)
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
-	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto -m "not study and not faults" tests
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m "not study and not faults" tests
 
 faults: $(VENV)/.ready-dev  ## clusters whose workers die, processes that are killed: some minutes
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m faults
+	$(BIN)/python -m pytest -n auto --dist worksteal -m faults
 
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
 	$(OLDEST)/bin/python -m pytest -n auto tests/test_compiled.py

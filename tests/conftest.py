@@ -44,23 +44,17 @@ _STUDIES = {
 }
 
 
-# What takes long to set up is set up once, by one worker.
-_TOGETHER = {"test_reproduce", "test_synthetic"}
 # Workers that die, processes that are killed: minutes of waiting, by `make faults`.
 _FAULTS = {"test_dask", "test_lost_workers"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Mark what is about results, not about versions of dependencies, and what takes long."""
-    items.sort(key=lambda item: item.path.stem not in _TOGETHER)  # long ones do not come last
     for item in items:
         if item.path.stem in _STUDIES:
             item.add_marker(pytest.mark.study)
         if item.path.stem in _FAULTS:
             item.add_marker(pytest.mark.faults)
-        if item.path.stem in _TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
     # Dask itself calls pandas so when it reads Parquet.
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),
-    pytest.mark.xdist_group("dask"),  # so that the clusters are started only once
 ]
 SIZES = (70, 0, 1, 59, 70)
 PAPER, BEST = {"growth": "paper", "max_clusters": 9}, {"max_clusters": 8}

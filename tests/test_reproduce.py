@@ -49,7 +49,7 @@ def without_times(results):
     return {key: value for key, value in numbers.items() if not re.search("time|seconds", key)}
 
 
-def test_the_report_stands_alone(whole_run):
+def the_report_stands_alone(whole_run):
     out, results = whole_run
     page = (out / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(FIGURES)
@@ -63,7 +63,7 @@ def test_the_report_stands_alone(whole_run):
     assert {part["name"] for part in section["parts"] if part["kind"] == "picture"} == FIGURES
 
 
-def test_the_numbers_are_those_of_the_pieces(whole_run):
+def the_numbers_are_those_of_the_pieces(whole_run):
     _, results = whole_run
     numbers = results["sections"]["faces"]["numbers"]
     assert (numbers["faces"], numbers["people"]) == (128, 2)
@@ -77,6 +77,13 @@ def test_the_numbers_are_those_of_the_pieces(whole_run):
             if line["reading"] == "a":
                 assert line["clusters per person"] <= 8
                 assert line["slope"] > 1  # k-means is after the sum of squares, we are not
+
+
+def test_a_whole_run(whole_run, monkeypatch):
+    """In one test, so that it is done once, however tests are dealt out."""
+    the_report_stands_alone(whole_run)
+    the_numbers_are_those_of_the_pieces(whole_run)
+    sections_add_up_in_one_folder(whole_run, monkeypatch)
 
 
 @pytest.mark.faults
@@ -110,7 +117,7 @@ def test_stopped_and_taken_up_again(whole_run, tmp_path):
     assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
 
 
-def test_sections_add_up_in_one_folder(whole_run, monkeypatch):
+def sections_add_up_in_one_folder(whole_run, monkeypatch):
     out, _ = whole_run
     monkeypatch.setattr("dkmeans.apps.experiments.films.FILMS", range(1))
     reproduce("sequences", out, jobs=1, console=Console(quiet=True))
