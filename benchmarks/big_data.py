@@ -160,10 +160,12 @@ def compare(title, growth, n, client, folder, repeats):
     save_parquet(place / "tables", X, y, FILES)
     dask = partitioned(client, str(place / "rows.f4"), y, D, FILES)
     budget = min(256, X.nbytes / 2**21)  # half of the rows, so that the map is read in blocks
+    enough = X.nbytes / 2**19 + 1  # twice the rows, so that they are kept once they are read
     jobs = {
         "in memory": lambda: fit(growth, X, y),
         "memory map": lambda: fit(growth, mapped, y, memory_mb=budget),
         "Parquet": lambda: fit(growth, place / "tables", "kind", memory_mb=budget),
+        "Parquet, kept": lambda: fit(growth, place / "tables", "kind", memory_mb=enough),
         "Dask, two workers": lambda: on_cluster(growth, *dask),
     }
     best, model = take_turns(jobs, repeats)
