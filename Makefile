@@ -13,7 +13,9 @@ PIP := -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
 	@$(BIN)/dkmeans demo
 
-test: lint check oldest  ## lint, types, import layers, tests, doctests, oldest dependencies
+test:  ## lint, types, import layers, tests, doctests, oldest dependencies
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.ready-dev $(OLDEST)/.ready
+	@$(MAKE) --no-print-directory lint check oldest
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
