@@ -283,7 +283,7 @@ def test_images():
     )
     assert_array_equal(display.images[0], X[first["row"]].reshape(8, 8))
     assert display.figure_.get_suptitle().startswith("The first 9 of ")
-    with pytest.raises(ValueError, match="has 63 pixels, but X has 64 features"):
+    with pytest.raises(ValueError, match="has 63 pixels, but there are 64 features"):
         suspects.plot(X, image_shape=(9, 7))
     with pytest.raises(ValueError, match="must be"):
         suspects.plot(X, image_shape=(64,))

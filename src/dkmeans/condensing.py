@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 
 from dkmeans import fitting, validate
 from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
-from dkmeans.engine.stand_ins import find_stand_ins, group_rows
+from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.readers.dask_blocks import is_dask
@@ -248,7 +248,7 @@ def _condense(
     rows = validate.check_rows(model, X)
     codes = np.searchsorted(model.classes_, np.asarray(y).ravel())
     now, threads = fitting.prototypes(model, model.classes_), validate.threads_of(model)
-    groups = group_rows(rows, codes, now, threads)
+    groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
     there = groups >= 0
     weight = np.bincount(groups[there], weights[there], len(now)).astype(np.float64)

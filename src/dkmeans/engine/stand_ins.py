@@ -17,7 +17,7 @@ from dkmeans.model.prototypes import Prototypes
 _VALUES = 1 << 20  # of the rows that are looked at together
 
 
-def group_rows(X: Matrix, classes: Indices, prototypes: Prototypes, n_threads: int) -> Indices:
+def by_own_class(X: Matrix, classes: Indices, prototypes: Prototypes, n_threads: int) -> Indices:
     """Find the nearest prototype of each row's own class, -1 if it has none; ties go to the first.
 
     Parameters

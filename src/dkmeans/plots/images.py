@@ -118,20 +118,20 @@ class PrototypeImagesDisplay(PanelsDisplay):
 
 
 def as_images(
-    centers: npt.NDArray[np.floating], image_shape: tuple[int, ...]
+    rows: npt.NDArray[np.floating], image_shape: tuple[int, ...]
 ) -> npt.NDArray[np.floating]:
-    """Turn prototypes, or rows like them, into images of a shape."""
+    """Turn rows, or prototypes, into images of a shape."""
     if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
         raise ValueError(
             f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
             "images in colour."
         )
-    if np.prod(image_shape) != centers.shape[1]:
+    if np.prod(image_shape) != rows.shape[1]:
         raise ValueError(
-            f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but the prototypes "
-            f"have {centers.shape[1]} features."
+            f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but there are "
+            f"{rows.shape[1]} features."
         )
-    return centers.reshape(-1, *image_shape)
+    return rows.reshape(-1, *image_shape)
 
 
 def in_shades(

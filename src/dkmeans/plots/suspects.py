@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dkmeans.model.suspects import Suspects
 from dkmeans.plots.display import PanelsDisplay
+from dkmeans.plots.images import as_images
 from dkmeans.plots.inputs import dense, some_rows
 from dkmeans.plots.style import SMALL, plural, short
 
@@ -73,17 +74,7 @@ class SuspectImagesDisplay(PanelsDisplay):
         """
         first = suspects.take(np.arange(min(n, len(suspects))))
         rows = dense(some_rows(X, first.row))
-        if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
-            raise ValueError(
-                f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
-                "images in colour."
-            )
-        if np.prod(image_shape) != rows.shape[1]:
-            raise ValueError(
-                f"image_shape={image_shape} has {np.prod(image_shape)} pixels, but X has "
-                f"{rows.shape[1]} features."
-            )
-        return cls(rows.reshape(-1, *image_shape), first, len(suspects))
+        return cls(as_images(rows, image_shape), first, len(suspects))
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the images.
