@@ -1,7 +1,9 @@
 """Models as ONNX graphs of standard operators.
 
-Distances are sums of squared differences in float64, not inner products: those lose digits where
-prototypes are close together. Prototypes go in blocks, so that a row takes a few KiB of memory.
+The graph does step by step what `predict` does, so that its labels are the same, ties and all: the
+scaling is rounded as `StandardScaler` rounds it, and squared differences are added up in float64,
+feature by feature (`kernels/reference.py`). `ReduceSum` leaves the order to the runtime; a `Scan`
+over the features does not.
 """
 
 import json
@@ -9,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.preprocessing import StandardScaler
 
 import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export.scaling import parts
+from dkmeans.kernels.sphere import NEAR
 
 try:
     import onnx
@@ -23,9 +27,8 @@ except ModuleNotFoundError as error:
 
 _OPSET = 18
 _IR = 8  # of the same time as the operators, so that older runtimes can read it
-_BLOCK = 2048  # values of prototypes that are compared with a row together
-_NEAR = 4  # units of rounding by which a length may be off from one
-_HUGE = 1e100  # beyond it, or below one over it, squares could overflow or vanish
+_HUGE = 2.0**300  # beyond it, or below one over it, squares could overflow or vanish
+_BACK = 2.0**700  # brings the range of the others to where they do not; a power of two is exact
 
 
 class _Graph:
@@ -67,8 +70,10 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     """Turn a fitted model into an ONNX graph.
 
     Its input "features" takes any number of rows, in the type of the centres (float32 or float64).
-    Its outputs are "label" and "probabilities", as `predict` and `predict_proba` give them; classes
-    are in the order of `classes_`. Rows are not checked: NaN gives NaN.
+    Its outputs are "label", the same as `predict` gives, and "probabilities", which differ from
+    those of `predict_proba` by rounding only: by at most 8 + n_classes times the machine epsilon of
+    the type. Classes are in the order of `classes_`. Rows are not checked: what is given for NaN,
+    infinity and values whose squares overflow, all of which `predict` refuses, is not defined.
 
     Parameters
     ----------
@@ -87,58 +92,85 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     rows = "features" if scaler is None else _scaled(graph, "features", scaler, centers.dtype)
     wide = graph.cast(rows, np.float64)
     if prototypes.metric == "cosine":
-        wide = _directions(graph, wide, centers.dtype)
+        wide = _directions(graph, wide, centers.shape[1], centers.dtype)
     squares = _squares(graph, wide, centers)
     present, counts = np.unique(codes, return_counts=True)
     near = _nearest_of_each(graph, squares, counts.tolist())
-    # To the type of the centres and back: the distances that decide are rounded.
+    # The distances that decide are rounded to the type of the centres.
     rounded = graph.cast(graph.add("Sqrt", near), centers.dtype)
     best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
     values = _label_values(classes[present])
     graph.add("Gather", graph.constant(values), best, output="label", axis=0)
     power = min(2 * np.sqrt(centers.shape[1]), 16.0)
-    _probabilities(graph, graph.cast(rounded, np.float64), power, present, len(classes), centers)
+    spread = np.eye(len(classes), dtype=centers.dtype)[present]
+    _probabilities(graph, rounded, power, spread)
     return _finished(graph, prototypes, getattr(model, "feature_names_in_", None), values)
 
 
 def _scaled(graph: _Graph, rows: str, scaler: Any, dtype: np.dtype[Any]) -> str:
+    """Scale rows, and round after each step, as the installed scikit-learn does."""
+    inner = np.dtype(np.float64) if _scales_in_float64() else dtype
     if scaler.with_mean:
-        rows = graph.add("Sub", rows, graph.constant(scaler.mean_.astype(dtype)))
+        mean = graph.constant(scaler.mean_.astype(inner))
+        rows = graph.cast(graph.add("Sub", graph.cast(rows, inner), mean), dtype)
     if scaler.with_std:
-        rows = graph.add("Div", rows, graph.constant(scaler.scale_.astype(dtype)))
+        scale = graph.constant(scaler.scale_.astype(inner))
+        rows = graph.cast(graph.add("Div", graph.cast(rows, inner), scale), dtype)
     return rows
 
 
-def _directions(graph: _Graph, rows: str, dtype: np.dtype[Any]) -> str:
+def _scales_in_float64() -> bool:
+    """Tell whether `StandardScaler` subtracts and divides float32 rows in float64.
+
+    Older versions do; newer ones round the mean and the scale to float32 first.
+    """
+    rows = np.array([[0], [1], [1]], dtype=np.float32)
+    scaler = StandardScaler(with_std=False).fit(rows)
+    return bool(scaler.transform(rows)[1, 0] == np.float32(1 - scaler.mean_[0]))
+
+
+def _directions(graph: _Graph, rows: str, n_features: int, dtype: np.dtype[Any]) -> str:
     """Scale rows to length one; those of zeros, and those that are of length one, stay."""
     one, axes = graph.constant(1.0), graph.constant([1])
     largest = graph.add("ReduceMax", graph.add("Abs", rows), axes, keepdims=1)
     low = graph.add("Less", largest, graph.constant(1 / _HUGE))
     high = graph.add("Greater", largest, graph.constant(_HUGE))
-    some = graph.add("Greater", largest, graph.constant(0.0))
-    odd = graph.add("And", graph.add("Or", low, high), some)
-    unit = graph.add("Where", odd, largest, one)
-    scaled = graph.add("Div", rows, unit)
-    length = graph.add("Sqrt", graph.add("ReduceSum", graph.add("Mul", scaled, scaled), axes))
-    off = graph.add("Abs", graph.add("Sub", graph.add("Mul", length, unit), one))
-    fits = graph.add("LessOrEqual", off, graph.constant(_NEAR * float(np.finfo(dtype).eps)))
-    keep = graph.add("Or", fits, graph.add("Not", some))
+    up = graph.add("Where", low, graph.constant(_BACK), one)
+    unit = graph.add("Where", high, graph.constant(1 / _BACK), up)
+    scaled = graph.add("Mul", rows, unit)
+    length = graph.add("Sqrt", _squares(graph, scaled, np.zeros((1, n_features))))
+    off = graph.add("Abs", graph.add("Sub", graph.add("Div", length, unit), one))
+    fits = graph.add("LessOrEqual", off, graph.constant(NEAR * float(np.finfo(dtype).eps)))
+    keep = graph.add("Or", fits, graph.add("Equal", length, graph.constant(0.0)))
     divided = graph.add("Div", scaled, graph.add("Where", keep, one, length))
     result = graph.add("Where", keep, rows, divided)
     return graph.cast(graph.cast(result, dtype), np.float64)
 
 
 def _squares(graph: _Graph, rows: str, centers: npt.NDArray[np.floating]) -> str:
-    """Squared distances of rows to all prototypes, block by block."""
-    axes = graph.constant([2])
-    lifted = graph.add("Unsqueeze", rows, graph.constant([1]))
-    many = max(1, _BLOCK // centers.shape[1])
-    columns = []
-    for start in range(0, len(centers), many):
-        block = graph.constant(centers[None, start : start + many])
-        away = graph.add("Sub", lifted, graph.cast(block, np.float64))
-        columns.append(graph.add("ReduceSum", graph.add("Mul", away, away), axes, keepdims=0))
-    return graph.joined(columns)
+    """Squared distances of rows to centres, added up over features in order."""
+    k = len(centers)
+    shape = graph.add("Concat", graph.add("Shape", rows, end=1), graph.constant([k]), axis=0)
+    zeros = graph.add("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
+    columns = graph.add("Unsqueeze", rows, graph.constant([1]))
+    wide = graph.cast(graph.constant(centers), np.float64)
+    return graph.add(
+        "Scan",
+        *(zeros, columns, wide),
+        body=_one_feature(k),
+        num_scan_inputs=2,
+        scan_input_axes=[2, 1],
+    )
+
+
+def _one_feature(k: int) -> Any:
+    """Add the share of one feature to the squared distances of rows to k centres."""
+    kinds = {"before": ["rows", k], "values": ["rows", 1], "centers": [k], "after": ["rows", k]}
+    infos = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, of) for n, of in kinds.items()]
+    body = _Graph()
+    away = body.add("Sub", "values", "centers", output="away")
+    body.add("Add", "before", body.add("Mul", away, away, output="share"), output="after")
+    return helper.make_graph(body.nodes, "one_feature", infos[:3], infos[3:])
 
 
 def _nearest_of_each(graph: _Graph, squares: str, counts: list[int]) -> str:
@@ -149,26 +181,28 @@ def _nearest_of_each(graph: _Graph, squares: str, counts: list[int]) -> str:
 
 
 def _probabilities(
-    graph: _Graph,
-    distances: str,
-    power: float,
-    present: npt.NDArray[np.intp],
-    n_classes: int,
-    centers: npt.NDArray[np.floating],
+    graph: _Graph, rounded: str, power: float, spread: npt.NDArray[np.floating]
 ) -> None:
-    """Probabilities in proportion to 1 / D^power; 0 for classes without a prototype."""
+    """Probabilities in proportion to 1 / D^power; `spread` puts them in the columns of all classes.
+
+    It has the type of the centres, a row for each class with a prototype and a single one in each.
+    """
+    dtype = spread.dtype
     axes, one = graph.constant([1]), graph.constant(1.0)
+    distances = graph.cast(rounded, np.float64)
     best = graph.add("ReduceMin", distances, axes, keepdims=1)
     away = graph.add("Greater", distances, graph.constant(0.0))
     # No division by zero, not even one whose result is thrown away.
     ratio = graph.add("Div", best, graph.add("Where", away, distances, one))
     weights = graph.add("Pow", graph.add("Where", away, ratio, one), graph.constant(power))
     shares = graph.add("Div", weights, graph.add("ReduceSum", weights, axes, keepdims=1))
-    if len(present) < n_classes:
-        spread = np.zeros((len(present), n_classes))
-        spread[np.arange(len(present)), present] = 1
-        shares = graph.add("MatMul", shares, graph.constant(spread))
-    graph.cast(shares, centers.dtype, output="probabilities")
+    shares = graph.cast(shares, dtype)
+    # Rounding must not make another class catch up: at most the next number below the largest.
+    top = graph.add("ReduceMax", shares, axes, keepdims=1)
+    below = graph.add("Mul", top, graph.constant(dtype.type(1 - np.finfo(dtype).epsneg)))
+    beaten = graph.add("Greater", distances, best)
+    shares = graph.add("Where", beaten, graph.add("Min", shares, below), shares)
+    graph.add("MatMul", shares, graph.constant(spread), output="probabilities")
 
 
 def _label_values(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.reference import inner_products
 
 _ROWS = 4096  # that are worked on together
-_NEAR = 4  # units of the type's rounding by which a length may be off
+NEAR = 4  # units of the type's rounding by which a length may be off
 
 
 def as_centers(
@@ -51,7 +51,7 @@ def unit_vectors(vectors: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt
         return vectors.astype(dtype)
     values = vectors.astype(np.float64)
     scaled, lengths, exponents = _measured(values)
-    near = np.abs(np.ldexp(lengths, exponents) - 1) <= _NEAR * np.finfo(dtype).eps
+    near = np.abs(np.ldexp(lengths, exponents) - 1) <= NEAR * np.finfo(dtype).eps
     keep = near | (lengths == 0)
     return np.where(keep, values, scaled / np.where(keep, 1.0, lengths)).astype(dtype)
 
