@@ -151,6 +151,58 @@ def test_tables_and_text_come_back_as_they_went_in(keep):
     KNeighborsClassifier(1).fit(X_small, y_small).predict(X)
 
 
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_rows_labels_and_weights_of_pandas_have_one_index(keep):
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X, y = X[::-1], y[::-1]
+    weights = pd.Series(np.arange(150.0), index=X.index, name="count")
+    small = condense(X, y, 75, keep=keep, sample_weight=weights)
+    table = small.X.assign(label=small.y, weight=small.weight)  # by index
+    assert table.label.tolist() == small.y.tolist()
+    assert table.weight.tolist() == small.weight.tolist()
+    assert small.weight.name == "count"
+    if keep == "exemplars":
+        assert (table.label == y[table.index]).all()
+        assert table.index.tolist() == X.index[small.indices].tolist()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_indices_that_differ_rows_that_have_none_and_repeated_ones(keep):
+    """Rows and labels are paired by position, as scikit-learn does, and stay so."""
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    y = pd.Series(y.to_numpy(), index=[f"label {i}" for i in range(150)])
+    apart = condense(X, y, 30, keep=keep)
+    assert apart.y.index.equals(apart.X.index)
+    assert isinstance(apart.weight, np.ndarray)
+    bare = condense(X.to_numpy(), y, 30, keep=keep)
+    assert isinstance(bare.X, np.ndarray)
+    assert bare.y.tolist() == apart.y.tolist()
+    if keep == "exemplars":
+        assert bare.y.equals(y.iloc[bare.indices])
+    twice = condense(X.set_axis([7] * 150), y.to_numpy(), 30, keep=keep)
+    assert isinstance(twice.y, np.ndarray)
+    assert twice.y.tolist() == apart.y.tolist()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_polars_comes_back_as_polars(keep):
+    pl = pytest.importorskip("polars")
+    iris = load_iris()
+    X = pl.DataFrame(iris.data.astype(np.float32), schema=list("abcd"))
+    y = pl.Series("kind", iris.target_names[iris.target])
+    small = condense(X, y, 9, keep=keep)
+    plain = condense(iris.data.astype(np.float32), y.to_numpy(), 9, keep=keep)
+    assert isinstance(small.X, pl.DataFrame)
+    assert small.X.schema == X.schema
+    assert (small.X.to_numpy() == plain.X).all()
+    assert isinstance(small.y, pl.Series)
+    assert (small.y.name, small.y.dtype) == ("kind", pl.String)
+    assert small.y.to_list() == plain.y.tolist()
+    assert small.weight.tolist() == plain.weight.tolist()
+
+
 def test_rows_are_not_copied_into_another_type(digits):
     X, y = digits
     whole = X.astype(np.uint8)

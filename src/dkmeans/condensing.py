@@ -14,7 +14,7 @@ from dkmeans import fitting, validate
 from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.block import Indices
 from dkmeans.readers.dask_blocks import is_dask
 
 Keep: TypeAlias = Literal["prototypes", "exemplars"]
@@ -27,19 +27,24 @@ class Condensed(NamedTuple):
     Attributes
     ----------
     X : array, CSR matrix or DataFrame of shape (n_kept, n_features)
-        What is kept, of the same kind as the X that was given.
+        What is kept, of the same kind as the X that was given (pandas and polars included).
     y : array or Series of shape (n_kept,)
         Class labels.
-    weight : ndarray of shape (n_kept,)
+    weight : array or Series of shape (n_kept,)
         Sum of `sample_weight` over the rows that each one stands for: those of its class that are
-        nearer to its prototype than to the others of the class.
+        nearer to its prototype than to the others of the class. A Series if `sample_weight` was.
     indices : ndarray of shape (n_kept,) or None
         Which rows were kept; None for prototypes, which are no rows.
+
+    Notes
+    -----
+    With pandas, X, y and weight have the same index: exemplars that of their rows in the X that was
+    given, prototypes a new one.
     """
 
     X: Any
     y: Any
-    weight: Floats
+    weight: Any
     indices: Indices | None
 
 
@@ -203,7 +208,7 @@ class Condenser(BaseEstimator):
                 f"estimator={model!r} is not accepted: it must be None or a DiscriminativeKMeans."
             )
         small, fitted = _condense(clone(model), X, y, self.n, self.keep, sample_weight)
-        found = {"estimator_": fitted, "sample_weight_": small.weight}
+        found = {"estimator_": fitted, "sample_weight_": np.asarray(small.weight)}
         found["n_features_in_"] = fitted.n_features_in_
         if hasattr(fitted, "feature_names_in_"):
             found["feature_names_in_"] = fitted.feature_names_in_
@@ -252,15 +257,15 @@ def _condense(
     groups[weights == 0] = -1
     there = groups >= 0
     weight = np.bincount(groups[there], weights[there], len(now)).astype(np.float64)
-    if keep == "prototypes":
-        small = _as_given(X, model.cluster_centers_)
-        labels = _labels_as_given(y, model.cluster_classes_)
-        return Condensed(small, labels, weight, None), model
-    which, indices = find_stand_ins(
-        rows, groups, model.cluster_centers_, lambda tied: _dense(_rows_of(X, tied))
-    )
-    labels = _labels_as_given(y, model.cluster_classes_[which])
-    return Condensed(_rows_of(X, indices), labels, weight[which], indices), model
+    which, indices = np.arange(len(now)), None
+    if keep == "exemplars":
+        which, indices = find_stand_ins(
+            rows, groups, model.cluster_centers_, lambda tied: _dense(_rows_of(X, tied))
+        )
+    small = _as_given(X, model.cluster_centers_) if indices is None else _rows_of(X, indices)
+    labels = _column_as_given(y, model.cluster_classes_[which], small, indices, keep_type=True)
+    sums = _column_as_given(sample_weight, weight[which], small, indices, keep_type=False)
+    return Condensed(small, labels, sums, indices), model
 
 
 def _budget(n: Any, n_rows: int, y: Any) -> Any:
@@ -292,6 +297,8 @@ def _rows_of(X: Any, indices: Indices) -> Any:
     """Take rows of what was given, as they are."""
     if hasattr(X, "iloc"):
         return X.iloc[indices]
+    if _is_polars(X):
+        return X[indices]
     if sp.issparse(X):
         return X.tocsr()[indices]
     return np.asarray(X)[indices]
@@ -305,13 +312,29 @@ def _as_given(X: Any, values: npt.NDArray[np.floating]) -> Any:
     """Make new rows what the old ones were: a DataFrame, a sparse matrix or an array."""
     if hasattr(X, "iloc"):
         return type(X)(values.copy(), columns=X.columns)
+    if _is_polars(X):
+        return type(X)(values, schema=X.columns)
     if sp.issparse(X):
         return (sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix)(values)
     return values.copy()
 
 
-def _labels_as_given(y: Any, labels: npt.NDArray[Any]) -> Any:
-    """Make labels a Series, if they were one."""
-    if hasattr(y, "iloc") and hasattr(y, "name"):
-        return type(y)(labels, name=y.name, dtype=y.dtype)
-    return labels.copy()
+def _column_as_given(
+    given: Any, values: npt.NDArray[Any], small: Any, indices: Indices | None, *, keep_type: bool
+) -> Any:
+    """Make values a Series, if one was given; in pandas with the index of what is kept."""
+    if _is_polars(given):
+        return type(given)(given.name, values, dtype=given.dtype if keep_type else None)
+    if not (hasattr(given, "iloc") and hasattr(given, "name")):
+        return values.copy()
+    index = None
+    if hasattr(small, "iloc"):  # rows and labels were paired by position, so the index is that of X
+        index = small.index
+    elif indices is not None:
+        index = given.index[indices]
+    dtype = given.dtype if keep_type else None
+    return type(given)(values, index=index, name=given.name, dtype=dtype)
+
+
+def _is_polars(given: Any) -> bool:
+    return type(given).__module__.partition(".")[0] == "polars"
