@@ -190,10 +190,10 @@ def test_indices_that_differ_rows_that_have_none_and_repeated_ones(keep):
 def test_polars_comes_back_as_polars(keep):
     pl = pytest.importorskip("polars")
     iris = load_iris()
-    X = pl.DataFrame(iris.data.astype(np.float32), schema=list("abcd"))
+    X = pl.DataFrame(iris.data, schema=list("abcd"))
     y = pl.Series("kind", iris.target_names[iris.target])
     small = condense(X, y, 9, keep=keep)
-    plain = condense(iris.data.astype(np.float32), y.to_numpy(), 9, keep=keep)
+    plain = condense(iris.data, y.to_numpy(), 9, keep=keep)
     assert isinstance(small.X, pl.DataFrame)
     assert small.X.schema == X.schema
     assert (small.X.to_numpy() == plain.X).all()
