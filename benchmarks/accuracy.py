@@ -17,6 +17,7 @@ measured them, on all cores where a method can use them, but one for gradient bo
 import argparse
 import csv
 import hashlib
+import io
 import sys
 import time
 import warnings
@@ -40,6 +41,7 @@ from threadpoolctl import threadpool_limits
 import dkmeans
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.atomic import write_atomically
 from dkmeans.plots.style import color, marker
 
 # Each takes a budget of prototypes and a seed, which is the number of the split.
@@ -206,13 +208,12 @@ class Results:
         return tuple(str(row[field]) for field in ("set", "method", "budget", "split"))
 
     def _write(self):
-        # Under another name first: an interruption must not cost what was measured before.
-        unfinished = self.path.with_suffix(".part")
-        with unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        unfinished.replace(self.path)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, FIELDS)
+        writer.writeheader()
+        writer.writerows(self.rows.values())
+        # Whole or not at all: an interruption must not cost what was measured before.
+        write_atomically(self.path, text.getvalue().encode())
 
 
 def package_digest():

@@ -107,7 +107,7 @@ def test_predict_says_which_value_is_no_number(place, iris):
     write(iris.drop_columns([NAMES[0]]), place / "less.csv")
     message = run("predict", "model.dkm", "less.csv", "--out", "p.csv", code=1)
     assert "less.csv has no column 'sepal_length'" in message
-    assert not list(place.glob("*p.csv*"))
+    assert not list(place.glob(".dkmeans-*"))
 
 
 def test_predict_without_column_names(place, iris):
@@ -166,7 +166,7 @@ def test_interrupted_predictions_leave_no_file(place, number, code):
     before = sorted(p.name for p in place.iterdir())
     command = [*START, "predict", "model.dkm", "long.csv", "--out", "p.csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        while not list(place.glob(".p.csv*")) and process.poll() is None:
+        while not list(place.glob(".dkmeans-*.tmp")) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
         error = process.stderr.read()

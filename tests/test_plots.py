@@ -1,5 +1,8 @@
 """Figures: what is on them, not how they look."""
 
+import io
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris, make_moons
@@ -11,6 +14,7 @@ from dkmeans.apps.baselines import ClasswiseKMeans
 
 pytest.importorskip("matplotlib")
 
+from matplotlib import rc_context
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -176,6 +180,28 @@ def test_all_displays_draw_on_demand_and_where_they_are_told(moons):
         assert display.ax_ is ax
         assert display._repr_png_() is None  # the owner of the figure shows it
         figure.draw_without_rendering()
+
+
+def test_names_are_neither_formulas_nor_commands(moons):
+    """Names of features and classes come from data: they may hold anything."""
+    pd = pytest.importorskip("pandas")
+    X, y, _ = moons
+    X = pd.DataFrame(X, columns=[r"$\price$", "50 %\n_of_\x1b[31m{it}"])
+    kinds = [r"$\frac{1$ $x^_$", "a$$$$$$$$$$$$", "_b\\$ % #\n&\x1b]0;title\x07\u202e", "c"]
+    y = np.array(kinds)[2 * y + (X.iloc[:, 0] > 0.5)]
+    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    for display in built(X, y, model):
+        file = io.BytesIO()
+        with rc_context({"svg.fonttype": "none"}):
+            display.figure_.savefig(file, format="svg")
+        words = " ".join(ElementTree.fromstring(file.getvalue()).itertext())  # it is valid XML
+        assert "\u202e" not in words
+        if isinstance(display, CellsDisplay):
+            for name in (r"$\price$", r"50 % _of_\x1b[31m{it}", "a$$$$$$$$$$$$", r"_b\$ % #"):
+                assert name in words
+        if isinstance(display, ConfusionDisplay | ClassBordersDisplay):
+            for name in (r"$\frac{…", r"_b\$ % …"):
+                assert name in words
 
 
 def test_panels_need_a_place_in_a_grid(moons):

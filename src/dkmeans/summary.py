@@ -9,6 +9,8 @@ import numpy.typing as npt
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
+from dkmeans.text import visible
+
 _MOST = 20  # classes in the table
 _LONGEST = 60  # letters of a class label
 _WIDTH = 160  # pixels of a bar
@@ -141,7 +143,7 @@ def _bar(sizes: npt.NDArray[np.floating], heaviest: float) -> str:
 
 
 def _label(label: Any) -> str:
-    text = str(label)
+    text = visible(str(label))
     return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from sklearn.datasets import load_digits, make_moons
@@ -17,7 +16,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.apps.screen import say, stdout
+from dkmeans.atomic import replacing
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.plots.display import Display
 from dkmeans.plots.growth import GrowthDisplay
 from dkmeans.plots.images import PrototypeImagesDisplay
 
@@ -97,7 +99,7 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
 
 def run_demo(out: Path) -> None:
     """Run everything and tell where the figures are."""
-    console = Console()
+    console = stdout()
     out.mkdir(parents=True, exist_ok=True)
     sets = split_sets()
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -130,10 +132,15 @@ def run_demo(out: Path) -> None:
         growth = GrowthDisplay.from_estimator(
             DiscriminativeKMeans(growth="paper"), moons.X_train, moons.y_train
         )
-        growth.plot().figure_.savefig(out / "growth.png", dpi=110)
+        _save(growth, out / "growth.png")
         step("drawing the prototypes")
         model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)
         images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
-        images.plot().figure_.savefig(out / "prototypes.png", dpi=110)
+        _save(images, out / "prototypes.png")
     console.print(table)
-    console.print(f"Figures: {out / 'growth.png'}, {out / 'prototypes.png'}", soft_wrap=True)
+    say(console, f"Figures: {out / 'growth.png'}, {out / 'prototypes.png'}", soft_wrap=True)
+
+
+def _save(display: Display, path: Path) -> None:
+    with replacing(path) as file:
+        display.figure_.savefig(file, dpi=110, format="png")

@@ -45,7 +45,7 @@ def guard(*, debug: bool = False) -> Iterator[None]:
             raise
         else:
             name = type(error).__name__
-            _tell("Unexpected error:", f"{name}: {error}\nAdd --debug to see where it comes from.")
+            _tell("Unexpected error:", f"{name}: {error} (--debug shows where it comes from)")
         sys.exit(1)
 
 
@@ -56,15 +56,15 @@ def _is_usage(error: Exception) -> bool:
 
 def _describe(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}."
+    return f"{where}{error.strerror or error}".rstrip(".") + "."
 
 
 def _tell(title: str, message: str | None) -> None:
-    from dkmeans.apps.screen import stderr
+    from dkmeans.apps.screen import say, stderr
 
     stderr().print(title, style="bold red", end=" " if message else "\n")
     if message:
-        stderr().print(message, soft_wrap=True)
+        say(stderr(), message, soft_wrap=True)
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

@@ -6,7 +6,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from dkmeans.text import shortened, visible
+
 _ENOUGH = 1000  # columns for any table
+_LONGEST = 120  # letters of a cell
 _LEAST = 6  # columns of the screen that text keeps, however narrow it is
 
 
@@ -20,9 +23,17 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def grid(*columns: str, left: int = 1) -> Table:
+class Grid(Table):
+    """A table whose cells hold names from data: each on a line of its own, and not too long."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """Add a row of text."""
+        super().add_row(*(shortened(visible(cell), _LONGEST) for cell in cells), **options)
+
+
+def grid(*columns: str, left: int = 1) -> Grid:
     """Begin a table whose first columns are text and whose others are numbers."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for at, name in enumerate(columns):
         is_text = at < left
         table.add_column(
@@ -46,9 +57,9 @@ def show(console: Console, table: Table) -> None:
         console.width = width
 
 
-def say(console: Console, text: Any = "") -> None:
-    """Print a sentence as it is, wherever it breaks."""
-    console.print(text, soft_wrap=not console.is_terminal)
+def say(console: Console, text: str, **options: Any) -> None:
+    """Print a sentence, wherever it breaks; what could steer the terminal is escaped."""
+    console.print(visible(text), **{"soft_wrap": not console.is_terminal} | options)
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and tables written batch by batch."""
+"""Where commands write to, and tables written batch by batch."""
 
 import csv
 import io
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dkmeans.apps.errors import InputError, check_exists
 from dkmeans.apps.tables import format_of
+from dkmeans.atomic import check_place, replacing
 
 STDOUT = Path("-")
 
@@ -41,7 +42,7 @@ def table_writer(path: Path) -> Iterator["Lazy"]:
         writer.close()
         sys.stdout.buffer.flush()
         return
-    with replacing(path) as part, open(part, "wb") as file:
+    with replacing(path) as file:
         writer = Lazy(table_format(path), file)
         yield writer
         writer.close()
@@ -130,17 +131,6 @@ def check_free(path: Path, *inputs: Path | None, force: bool) -> None:
         raise InputError(f"{path} is a folder: name a file.")
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent}: make it first.")
-    if path.exists() and not force:
+    check_place(path)
+    if os.path.lexists(path) and not force:
         raise InputError(f"{path} exists: choose another name, or add --force to replace it.")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a name to write to; what is there in the end takes the place of the file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

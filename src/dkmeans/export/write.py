@@ -22,14 +22,16 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
         Where to; it ends in .onnx, .json or .csv.
     """
     ending = os.path.splitext(os.fspath(path))[1].lower()
-    if ending == ".onnx":
+    if ending not in ENDINGS:
+        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(ENDINGS)}.")
+    write_atomically(path, contents(model, ending[1:]))
+
+
+def contents(model: Any, format: str) -> bytes:
+    """Describe a model as "onnx", "json" or "csv"."""
+    if format == "onnx":
         from dkmeans.export.onnx import to_onnx  # onnx is an extra
 
-        data = to_onnx(model).SerializeToString()
-    elif ending == ".json":
-        data = to_json(model).encode()
-    elif ending == ".csv":
-        data = to_csv(model).encode()
-    else:
-        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(ENDINGS)}.")
-    write_atomically(path, data)
+        return bytes(to_onnx(model).SerializeToString())
+    text = to_json(model) if format == "json" else to_csv(model)
+    return text.encode()

@@ -14,10 +14,11 @@ from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import Model, check_labels, open_model, some_rows, spread
 from dkmeans.plots.plane import Floats, Plane
-from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, plural
+from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, plural, short
 
 _GRID = 240  # points per side at which classes are looked up
 _MANY = 12  # more classes than this are named in the picture instead of beside it
+_LONGEST = 40  # letters of the name of a feature
 _ROOM = 0.035  # of the width, around the name of a region
 _LARGEST, _SMALLEST = 220.0, 22.0  # areas of markers, in square points
 
@@ -185,7 +186,8 @@ class CellsDisplay(Display):
                 label=f"class {texts[c]}",
                 zorder=3,
             )
-        ax.set(xlabel=self.axis_labels[0], ylabel=self.axis_labels[1])
+        across, up = (short(name, _LONGEST) for name in self.axis_labels)
+        ax.set(xlabel=across, ylabel=up)
         ax.set(xlim=self.xs[[0, -1]], ylim=self.ys[[0, -1]])
         self._write_title(ax)
         if many:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dkmeans.model.borders import ClassBorders
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import SMALL, names, plural
+from dkmeans.plots.style import SMALL, names, plural, wrapped
 
 _LEAST_FONT = 4.5  # points; smaller text is no text
 
@@ -181,6 +181,6 @@ class ClassBordersDisplay(Display):
         if told:
             # Spaces at which lines are not broken.
             listed = ", ".join(text.replace(" ", "\u00a0") for text in told)
-            lines = textwrap.wrap(f"costliest: {listed}", max(wide, 24))
-            ax.set_xlabel("class\n" + "\n".join(lines), fontsize=SMALL + 1)
+            lines = wrapped(f"costliest: {listed}", max(wide, 24))
+            ax.set_xlabel(f"class\n{lines}", fontsize=SMALL + 1)
         ax.set_ylabel("class", fontsize=SMALL + 1)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import check_labels
-from dkmeans.plots.style import SMALL, color, names, weight
+from dkmeans.plots.style import SMALL, color, names, weight, wrapped
 
 Shares = Literal["true", "pred", "all"]
 _BAR, _GAP = 0.16, 0.02  # of the matrix, for totals and for the space before them
@@ -240,8 +240,7 @@ class ConfusionDisplay(Display):
             told = [f"{texts[i]} → {texts[j]} ({weight(self.matrix[i, j])})" for i, j in pairs]
             # Spaces at which lines are not broken.
             listed = ", ".join(text.replace(" ", "\u00a0") for text in told)
-            told = textwrap.wrap(f"most\u00a0confused: {listed}", max(wide, 24))
-            label += "\n" + "\n".join(told)
+            label += "\n" + wrapped(f"most\u00a0confused: {listed}", max(wide, 24))
         ax.set_xlabel(label, fontsize=SMALL + 1)
 
     def _totals(self, ax: Any, cell: float) -> float:

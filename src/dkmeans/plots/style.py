@@ -1,8 +1,11 @@
 """Colours and markers that everyone can tell apart (Okabe and Ito's palette), and short names."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+
+from dkmeans.text import shortened, visible
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -21,18 +24,28 @@ def marker(number: int) -> str:
 
 
 def short(label: Any, most: int = 18) -> str:
-    """Cut a class label in the middle, where it is too long to be written out.
+    """Make a name from data fit for a picture: on one line, not too long, and no formula.
 
     Examples
     --------
     >>> short("a rather long name of a class", 12)
     'a rath…class'
     """
-    # A dollar sign would start a formula.
-    text = " ".join(str(label).split())
-    if len(text) > most:
-        text = text[: most // 2] + "…" + text[len(text) - (most - most // 2 - 1) :]
-    return text.replace("$", r"\$")
+    text = shortened(visible(" ".join(str(label).split())), most)
+    return text.replace("$", r"\$")  # a dollar sign would start a formula
+
+
+def wrapped(text: str, width: int) -> str:
+    r"""Break text with names from `short` into lines; no dollar sign loses its backslash.
+
+    Examples
+    --------
+    >>> print(wrapped(short("US$$$$"), 5))
+    US\$\$\$
+    \$
+    """
+    lines = textwrap.wrap(text.replace(r"\$", "$"), width)
+    return "\n".join(lines).replace("$", r"\$")
 
 
 def names(labels: Iterable[Any], most: int = 18) -> list[str]:

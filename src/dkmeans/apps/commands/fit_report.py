@@ -103,7 +103,8 @@ def report(
 def _report_pairs(console: Console, errors: Errors, which: str) -> None:
     pairs = sorted(errors.wrong.items(), key=lambda entry: (-entry[1], entry[0]))[:_PAIRS]
     if not pairs:
-        say(console, f"No {which} row is confused.\n")
+        say(console, f"No {which} row is confused.")
+        console.print()
         return
     table = grid("most confused", "taken for", f"{which}\nrows", "% of\nclass", left=2)
     for (true, predicted), weight in pairs:

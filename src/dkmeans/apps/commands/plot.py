@@ -11,7 +11,8 @@ from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import say, stderr, stdout
 from dkmeans.apps.tables import FORMATS
-from dkmeans.apps.writing import check_free, replacing
+from dkmeans.apps.writing import check_free
+from dkmeans.atomic import replacing
 
 _ENDINGS = (".png", ".svg", ".pdf")
 _NEED_ROWS = ("confusion", "margins", "growth")
@@ -39,8 +40,8 @@ def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> N
     image_shape = _image_shape(kind, options.shape)
     model, rows = _prepare(source, kind, wanted, options)
     display = _display(kind, model, rows, image_shape)
-    with replacing(out) as part:
-        display.plot().figure_.savefig(part, dpi=150, format=out.suffix[1:].lower())
+    with replacing(out) as file:
+        display.plot().figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
     say(stdout(), f"Picture saved: {out.resolve()}")
 
 

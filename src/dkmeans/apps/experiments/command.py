@@ -16,6 +16,7 @@ from dkmeans.apps.experiments.sequences import run_sequences
 from dkmeans.apps.experiments.study import Study
 from dkmeans.apps.experiments.synthetic import run_synthetic
 from dkmeans.apps.experiments.yale import load_yale
+from dkmeans.apps.screen import say, stdout
 from dkmeans.engine.threads import default_threads
 
 _LEAST = 2 * K  # pictures of a person
@@ -56,14 +57,14 @@ def reproduce(
     page : Path
         The report.
     """
-    console = console or Console()
+    console = console or stdout()
     faces, title = _faces(what, data, people)
     if faces is not None and queries is not None and not 1 <= queries <= len(faces.images):
         raise DataError(f"--queries is {queries}; there are {len(faces.images)} faces.")
     if faces is not None and faces.skipped:
-        console.print(f"{len(faces.skipped)} files skipped:", soft_wrap=True)
+        say(console, f"{len(faces.skipped)} files skipped:", soft_wrap=True)
         for line in faces.skipped:
-            console.print(f"  {line}", soft_wrap=True, highlight=False)
+            say(console, f"  {line}", soft_wrap=True)
     study = Study(out, jobs or default_threads(), console)
     sections: dict[str, Section] = {}
     if what in ("synthetic", "all"):
@@ -76,7 +77,7 @@ def reproduce(
         assert faces is not None
         sections["faces"] = run_faces(study, faces, title, queries)
     page = write_report(out, sections)
-    console.print(f"Report: {page}", soft_wrap=True)
+    say(console, f"Report: {page}", soft_wrap=True)
     return page
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import dkmeans
 from dkmeans.apps.experiments.sections import Section
-from dkmeans.apps.experiments.study import write_atomically
+from dkmeans.atomic import write_atomically
 
 ORDER = ("synthetic", "sequences", "faces")
 
@@ -55,9 +55,9 @@ def write_report(out: Path, sections: dict[str, Section]) -> Path:
     results = {name: results[name] for name in ORDER if name in results}
     whole = {"dkmeans": dkmeans.__version__, "sections": results}
     text = json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(results_path, lambda file: file.write(text.encode()))
+    write_atomically(results_path, text.encode())
     html = _page(results, out / "figures")
-    write_atomically(page, lambda file: file.write(html.encode()))
+    write_atomically(page, html.encode())
     return page
 
 

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 import zipfile
 import zlib
@@ -22,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import dkmeans
 from dkmeans.apps.experiments.faces import DataError
+from dkmeans.atomic import replacing
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Job: TypeAlias = Callable[..., Arrays]
@@ -148,28 +147,9 @@ class Study:
     def save_figure(self, name: str, figure: Any) -> str:
         """Write a figure as PNG and SVG, and return its name."""
         for kind, options in (("png", {"dpi": 130}), ("svg", {})):
-            figure.savefig(self.out / "figures" / f"{name}.{kind}", **options)
+            with replacing(self.out / "figures" / f"{name}.{kind}") as file:
+                figure.savefig(file, format=kind, **options)
         return name
-
-
-def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
-    """Write a file under another name, then put it in place, so that it is whole or not there."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.chmod(name, 0o666 & ~_umask())  # temporary files are for their owner only
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@cache
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
 
 
 def _numbered(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
@@ -180,7 +160,8 @@ def _numbered(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> t
 
 def _save(path: Path, result: Arrays) -> None:
     arrays: dict[str, Any] = result
-    write_atomically(path, lambda file: np.savez(file, **arrays))
+    with replacing(path) as file:
+        np.savez(file, **arrays)
 
 
 def _load(path: Path) -> Arrays | None:
