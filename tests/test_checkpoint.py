@@ -1,5 +1,6 @@
 """A fit that is ended by force and started again ends as if nothing had happened."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from dkmeans.checkpoint.file import CheckpointError
 from dkmeans.engine.grids import Facts
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.team import LocalTeam, SweepTeam
+from dkmeans.progress import listening
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 SETTINGS = [
@@ -183,26 +185,107 @@ def test_going_on_with_a_checkpoint(labelled, tmp_path, monkeypatch):
         model.set_params(warm_start=True).fit(X, y)
 
 
-def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("parameters", "is_trial"),
+    [({"max_clusters": 12}, False), ({"max_clusters": "auto", "growth": "paper"}, True)],
+)
+def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch, parameters, is_trial):
     X, y, _ = labelled
     monkeypatch.setattr(journal, "EVERY", 1e9)
     path = tmp_path / "c"
-    model, count = DiscriminativeKMeans(12, checkpoint=path), 0
-    original = LocalTeam.each
+    model = DiscriminativeKMeans(**parameters, checkpoint=path)
 
-    def each(self, method, *arguments):
-        nonlocal count
-        count += 1
-        if count == 40:
+    def interrupt(step):
+        assert step.is_trial == is_trial
+        if step.record["round"] == 2:
             raise KeyboardInterrupt
-        return original(self, method, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalTeam, "each", each)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y)
+    with pytest.raises(KeyboardInterrupt), listening(interrupt):
+        model.fit(X, y)
     assert path.exists()
+    same(model.fit(X, y), DiscriminativeKMeans(**parameters).fit(X, y))
+
+
+def unread():
+    pytest.fail("the data are read before the place of the checkpoint is checked")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere/c", "there is no folder '.*nowhere'; make it first"),
+        ("", "it is a folder; name a file in it"),
+        ("file/c", "there is no folder '.*file'"),
+        ("x" * 300, ".*too long; name a file that can be written"),
+        pytest.param(
+            "pipe",
+            "it is a pipe, socket or device; name a file",
+            marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes"),
+        ),
+    ],
+)
+def test_a_place_that_will_not_do_is_refused_at_once(tmp_path, name, told):
+    (tmp_path / "file").touch()
+    if name == "pipe":
+        os.mkfifo(tmp_path / name)
+    place = f"{tmp_path}/{name}"
+    with pytest.raises(CheckpointError, match=f"checkpoint='.*' is not accepted: {told}") as e:
+        DiscriminativeKMeans(9, checkpoint=place).fit(unread)
+    assert isinstance(e.value, OSError)
+    assert place in str(e.value)
+
+
+def test_a_checkpoint_that_will_not_do_is_refused_before_data_are_read(tmp_path):
+    path = tmp_path / "c"
+    path.write_bytes(b"something else")
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
+        DiscriminativeKMeans(9, checkpoint=path).fit(unread)
+
+
+def fill_the_disk(monkeypatch):
+    def fsync(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(labelled, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    path, model = tmp_path / "c", DiscriminativeKMeans(12, checkpoint=tmp_path / "c")
+    assert fit_and_die(model, 20, monkeypatch, X, y)
+    content = path.read_bytes()
+    with monkeypatch.context() as patch:
+        fill_the_disk(patch)
+        with pytest.raises(CheckpointError, match=r"cannot be written \(No space left") as raised:
+            model.fit(X, y)
+    assert isinstance(raised.value, OSError)
+    assert str(path) in str(raised.value)
+    assert not hasattr(model, "cluster_centers_")
+    assert os.listdir(tmp_path) == ["c"]
+    assert path.read_bytes() == content
     same(model.fit(X, y), DiscriminativeKMeans(12).fit(X, y))
+
+
+def test_ctrl_c_on_a_full_disk_is_still_ctrl_c(labelled, tmp_path, monkeypatch, caplog):
+    X, y, _ = labelled
+    monkeypatch.setattr(journal, "EVERY", 1e9)
+    fill_the_disk(monkeypatch)
+
+    def interrupt(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), listening(interrupt):
+        DiscriminativeKMeans(12, checkpoint=tmp_path / "c").fit(X, y)
+    assert "No space left" in caplog.text
+
+
+def test_a_listener_may_change_the_folder(labelled, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with listening(lambda step: os.chdir(tmp_path / "elsewhere")):
+        DiscriminativeKMeans(12, checkpoint="c").fit(X, y)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere"]
 
 
 PROGRAM = """

@@ -55,7 +55,8 @@ def test_the_rounds_are_those_of_the_estimator(seed, repulsion, budget):
 
 def plain_positive(X, y, repulsion, positive):
     """Reading (a), driven by the estimator's own rounds."""
-    run: Run = prepare(DiscriminativeKMeans(growth="paper", repulsion=repulsion), X, y, None).run
+    with prepare(DiscriminativeKMeans(growth="paper", repulsion=repulsion), X, y, None) as fit:
+        run: Run = fit.run
     state = run.begin()
     for _ in range(60):
         children = next_children(state.prototypes, state.cells, run.rules)

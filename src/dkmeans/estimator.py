@@ -323,8 +323,10 @@ class DiscriminativeKMeans(
     @with_callbacks
     def _run(self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any) -> None:
         audience = progress.listeners(self.verbose)
-        with calm_blas:
-            fit = fitting.prepare(self, X, y, sample_weight, how, classes, audience)
+        with (
+            calm_blas,
+            fitting.prepare(self, X, y, sample_weight, how, classes, audience) as fit,
+        ):
             callbacks = Callbacks(self, X, y, sample_weight)
 
             def hear(step: progress.Step) -> bool:

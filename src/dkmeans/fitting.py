@@ -7,6 +7,7 @@ import hashlib
 import json
 import numbers
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -44,6 +45,7 @@ class Fit:
     choice: Choice | None = None  # of the number of clusters, if it was left to us
 
 
+@contextmanager
 def prepare(
     estimator: Any,
     X: Any,
@@ -52,12 +54,33 @@ def prepare(
     how: How = "afresh",
     classes: Any = None,
     audience: Sequence[progress.Listener] = (),
+) -> Iterator[Fit]:
+    """Check everything, choose the number of clusters if that is asked for, and set up a run.
+
+    At the end of the block, whichever way it ends, rows on a cluster are released. The checkpoint
+    is removed, or written once more after Ctrl-C.
+    """
+    with ExitStack() as ending:
+        yield _prepare(estimator, X, y, sample_weight, how, classes, audience, ending)
+
+
+def _prepare(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    how: How,
+    classes: Any,
+    audience: Sequence[progress.Listener],
+    ending: ExitStack,
 ) -> Fit:
-    """Check everything, choose the number of clusters if that is asked for, and set up a run."""
     validate.check_parameters(estimator.get_params(deep=False))
+    journal = _journal(estimator)
+    if journal is not None:
+        ending.enter_context(journal)
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     about = {"reach": 1 + 2 * push, "afresh": how == "afresh", "classes": classes}
-    stream = _stream(estimator, X, y, sample_weight, about)
+    stream = _stream(estimator, X, y, sample_weight, about, ending)
     if stream is None:
         training = validate.check_training(estimator, X, y, sample_weight, **about)
     else:
@@ -72,6 +95,9 @@ def prepare(
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
         unit = estimator._weight_unit
+    if journal is not None:
+        journal.expect("classes", repr(training.classes.tolist()))
+        journal.expect("prototypes to go on from", _digest(how, start))
     budget = estimator.max_clusters
     source = sources.make_source(
         training,
@@ -81,7 +107,7 @@ def prepare(
         unit,
         remembered,
         n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
-        journal=_journal(estimator, training, start, how) if estimator.checkpoint else None,
+        journal=journal,
     )
     least = None
     if estimator.min_cluster_size is not None:
@@ -111,10 +137,10 @@ def prepare(
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
-def _journal(
-    estimator: Any, training: validate.Training, start: Start | None, how: How
-) -> Callable[[str], Journal]:
-    """Prepare to open the checkpoint of a fit, or to begin it."""
+def _journal(estimator: Any) -> Journal | None:
+    """Open the checkpoint of a fit, if there is to be one."""
+    if estimator.checkpoint is None:
+        return None
     own = {
         "n_threads",
         "memory_mb",
@@ -124,19 +150,28 @@ def _journal(
     }  # which do not change the result
     params = estimator.get_params(deep=False)
     chosen = {name: repr(value) for name, value in params.items() if name not in own}
+    journal = Journal(estimator.checkpoint)
+    journal.expect("parameters", json.dumps(chosen, sort_keys=True))
+    return journal
+
+
+def _digest(how: How, start: Start | None) -> str:
+    """Tell where a fit starts from, in short."""
     digest = hashlib.sha256(how.encode())
     if start is not None:
         for part in (start.prototypes.centers, start.prototypes.ids, *start.memory.sums):
             digest.update(np.ascontiguousarray(part).tobytes())
-    about = {
-        "parameters": json.dumps(chosen, sort_keys=True),
-        "classes": repr(training.classes.tolist()),
-        "prototypes to go on from": digest.hexdigest(),
-    }
-    return lambda data: Journal(estimator.checkpoint, about | {"data": data})
+    return digest.hexdigest()
 
 
-def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str, Any]) -> Any:
+def _stream(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    about: dict[str, Any],
+    ending: ExitStack,
+) -> Any:
     """Look through data that is not in the memory of this process; None if it is."""
     if is_dask(X):
         partitions = DaskBlocks(X, y, sample_weight)
@@ -145,7 +180,7 @@ def _stream(estimator: Any, X: Any, y: Any, sample_weight: Any, about: dict[str,
 
             client = active_client()
             if client is not None:
-                return look_at_partitions(estimator, client, partitions, **about)
+                return look_at_partitions(estimator, client, partitions, ending, **about)
         return streaming.look_through(estimator, partitions, **about)
     blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
     return None if blocks is None else streaming.look_through(estimator, blocks, **about)
@@ -155,18 +190,6 @@ def complete(
     estimator: Any, fit: Fit, audience: Sequence[progress.Listener] = ()
 ) -> dict[str, Any]:
     """Run a fit to its end, or to where a listener ends it, and put together what is fitted."""
-    try:
-        fitted = _complete(estimator, fit, audience)
-    except KeyboardInterrupt:
-        if fit.source.journal is not None:
-            fit.source.journal.write()
-        raise
-    if fit.source.journal is not None:
-        fit.source.journal.end()
-    return fitted
-
-
-def _complete(estimator: Any, fit: Fit, audience: Sequence[progress.Listener]) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     budget = fit.run.rules.max_clusters
 

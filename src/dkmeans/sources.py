@@ -1,7 +1,6 @@
 """From checked arrays to the rows that the engine works on."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,7 +29,6 @@ class Source:
     rows: Rows
     conflicts: list[Indices]
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
-    journal: Journal | None = None
 
 
 class Teams(Protocol):
@@ -48,7 +46,7 @@ def make_source(
     unit: float | None = None,
     remembered: Memory | None = None,
     n_centers: int = 1,
-    journal: Callable[[str], Journal] | None = None,
+    journal: Journal | None = None,
 ) -> Source:
     """Make rows ready for a fit.
 
@@ -64,8 +62,8 @@ def make_source(
         What earlier rows left, to be added to these.
     n_centers : int
         How many centres the rows are going to be compared with, about.
-    journal : callable, optional
-        Opens the journal of a fit that may be taken up again, for data of some fingerprint.
+    journal : Journal, optional
+        Of a fit that may be taken up again.
     """
     weights, unit = _in_units(training, unit)
     about = {
@@ -89,11 +87,10 @@ def make_source(
         n_centers=n_centers,
     )
     conflicts = agree_on_labels(team, training.y, weights)
-    if journal is None or kept is None:
-        return Source(rows, conflicts, unit)
-    opened = journal(_fingerprint(rows))
-    kept.start(opened)
-    return Source(rows, conflicts, unit, opened)
+    if journal is not None and kept is not None:
+        journal.expect("data", _fingerprint(rows))
+        kept.start(journal)
+    return Source(rows, conflicts, unit)
 
 
 def _fingerprint(rows: Rows) -> str:

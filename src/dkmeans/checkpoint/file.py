@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import stat
+import tempfile
 from typing import Any
 
 from safetensors.numpy import load, save
@@ -18,13 +20,46 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be taken up."""
 
 
+class CheckpointPlaceError(CheckpointError, OSError):
+    """A checkpoint cannot be written where it is to be."""
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no checkpoint can be written, before there is anything to write."""
+    problem = _problem(os.path.realpath(path))  # a link stays a link
+    if problem:
+        raise CheckpointPlaceError(f"checkpoint={os.fspath(path)!r} is not accepted: {problem}.")
+
+
+def _problem(target: str) -> str:
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}; make it first"
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # what may be written is only known by trying
+            mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return ""  # the file is yet to be made
+    except OSError as error:
+        return f"{error.strerror}; name a file that can be written"
+    if stat.S_ISDIR(mode):
+        return "it is a folder; name a file in it"
+    return "" if stat.S_ISREG(mode) else "it is a pipe, socket or device; name a file"
+
+
 def write(
     path: str | os.PathLike[str], about: dict[str, str], calls: list[Call], arrays: Arrays
 ) -> None:
     """Write a checkpoint, whole or not at all."""
     text = json.dumps({"about": about, "calls": calls})
     body = save(arrays, {"json": text})
-    write_atomically(path, _MAGIC + hashlib.sha256(body).digest() + body)
+    try:
+        write_atomically(path, _MAGIC + hashlib.sha256(body).digest() + body)
+    except OSError as error:
+        raise CheckpointPlaceError(
+            f"The checkpoint {os.fspath(path)!r} cannot be written ({error.strerror or error}): "
+            "make room or name another place; the last one that was written is still there."
+        ) from error
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Call], Arrays]:

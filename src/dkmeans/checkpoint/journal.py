@@ -6,45 +6,79 @@ the rows, until it is where the journal ends. Then the rows are brought to the s
 (`engine.log`), and passes go on as usual. Nothing of the algorithm has to know of it.
 """
 
+import logging
 import os
 import time
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from weakref import ReferenceType, ref
 
 from dkmeans.checkpoint.encode import Arrays, decode, encode
-from dkmeans.checkpoint.file import Call, CheckpointError, read, write
+from dkmeans.checkpoint.file import (
+    Call,
+    CheckpointError,
+    CheckpointPlaceError,
+    check_place,
+    read,
+    write,
+)
 from dkmeans.engine.log import Log
 from dkmeans.engine.team import Team
 
 EVERY = 30.0  # seconds between two writings, at least
 _SHARE = 20  # and so many times as long as the last writing took
+_logger = logging.getLogger("dkmeans")
 
 
 class Journal:
     """What passes returned, in memory and on disk.
 
+    As a context, it removes the file at the end of a fit, or writes it once more after Ctrl-C.
+
     Parameters
     ----------
     path : path
-    about : dict
-        What tells this fit from others; a checkpoint that says something else is refused.
+        Of a file, which may be there from an earlier try; a place that will not do is refused.
     """
 
-    def __init__(self, path: str | os.PathLike[str], about: dict[str, str]) -> None:
-        self._path, self._about = Path(path), about
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_place(path)
+        self._path = Path(path).absolute()  # whoever listens to the fit may change the folder
+        self._about: dict[str, str] = {}
+        self._before: dict[str, str] | None = None
         self._calls: list[Call] = []
         self._arrays: Arrays = {}
         self._next, self._last, self._took = 0, time.monotonic(), 0.0
         self._teams: list[ReferenceType[JournalTeam]] = []  # those that are still in use
         if self._path.exists():
-            before, self._calls, self._arrays = read(self._path)
-            for name, value in about.items():
-                if before.get(name) != value:
-                    raise CheckpointError(
-                        f"The checkpoint {str(path)!r} was written for other {name}: delete it to "
-                        "start afresh, or name another."
-                    )
+            self._before, self._calls, self._arrays = read(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._path.unlink(missing_ok=True)
+        elif issubclass(kind, KeyboardInterrupt):
+            try:
+                self.write()
+            except CheckpointPlaceError as problem:
+                _logger.warning("%s", problem)  # what goes on is Ctrl-C
+
+    def expect(self, name: str, value: str) -> None:
+        """Say what tells this fit from others; the checkpoint of another one is refused."""
+        if self._before is not None and self._before.get(name) != value:
+            raise CheckpointError(
+                f"The checkpoint {str(self._path)!r} was written for other {name}: delete it to "
+                "start afresh, or name another."
+            )
+        self._about[name] = value
 
     def is_replaying(self) -> bool:
         """Tell whether results are still taken from the journal."""
@@ -87,10 +121,6 @@ class Journal:
             team = reference()
             if team is not None:
                 team.catch_up()
-
-    def end(self) -> None:
-        """Remove the file: the fit is done."""
-        self._path.unlink(missing_ok=True)
 
 
 class JournalTeam:

@@ -39,13 +39,16 @@ class Holder:
         except Exception as error:
             return error, None
 
-    def look(self, n_threads: int) -> list[tuple[int, Any]]:
-        """Tell what must be known of each partition before parts can be made of it."""
+    def look(self, n_threads: int, names: Any) -> list[tuple[int, Any]]:
+        """Tell what must be known of each partition before parts can be made of it.
+
+        `names` are those of the features, or None.
+        """
         found = []
         for number, batch in self._batches.items():
             error, largest = "", 0.0
             try:
-                largest = finite_range(batch.X, None, n_threads) if batch.X.shape[0] else 0.0
+                largest = finite_range(batch.X, names, n_threads) if batch.X.shape[0] else 0.0
             except ValueError as problem:
                 error = str(problem)
             found.append((number, (Seen.of(batch, batch.X, largest), batch.X.dtype, error)))

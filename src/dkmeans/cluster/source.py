@@ -1,5 +1,6 @@
 """Rows on the workers of a Dask cluster, made ready for a fit."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,7 @@ def look_at_partitions(
     estimator: Any,
     client: Client,
     blocks: DaskBlocks,
+    ending: ExitStack,
     *,
     reach: float,
     afresh: bool,
@@ -55,12 +57,14 @@ def look_at_partitions(
 ) -> ClusterStream:
     """Let workers look at their partitions, and keep what is small: labels and weights.
 
-    Parameters are those of `validate.check_training`.
+    The workers drop the rows when `ending` is closed. Further parameters are those of
+    `validate.check_training`.
     """
     crew = Crew(client, client.compute(blocks.batches))
+    ending.callback(crew.release)
     look = Look(estimator, blocks.names, afresh)
     numbers = []
-    for number, (seen, dtype, error) in enumerate(crew.look()):
+    for number, (seen, dtype, error) in enumerate(crew.look(blocks.names)):
         if error:
             raise SourceError(f"In {seen.where}: {error}")
         if not seen.shape[0]:

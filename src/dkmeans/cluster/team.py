@@ -5,6 +5,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
@@ -22,7 +23,10 @@ _logger = logging.getLogger("dkmeans")
 
 
 class ClusterError(RuntimeError):
-    """Workers of the cluster keep dying, or there are none."""
+    """The cluster cannot go on with a fit.
+
+    Its workers keep dying, there are none, or it was closed or restarted during the fit.
+    """
 
 
 class _LostError(Exception):
@@ -97,7 +101,7 @@ class _Set:
 
 
 class Crew:
-    """The workers that hold the partitions of a data set.
+    """The workers that hold the partitions of a data set, from `look` until `release`.
 
     Parameters
     ----------
@@ -113,13 +117,27 @@ class Crew:
         self._sets: dict[int, _Set] = {}
         self._numbers = itertools.count(1)
         self._deaths: dict[int, int] = {}  # of workers, one pass after the other, by partition
-        self._held = self._hold(range(len(self._partitions)))
+        self._held: list[_Held] = []
 
-    def look(self) -> list[Any]:
-        """Tell what must be known of each partition."""
-        threads = threads_per_worker(self.client)
-        found = dict(itertools.chain(*self._ask("look", _same(threads))))
+    def look(self, names: list[str] | None) -> list[Any]:
+        """Let workers hold the partitions, and tell what must be known of each.
+
+        `names` are those of the features, for messages.
+        """
+        with self._connected():
+            self._held = self._hold(range(len(self._partitions)))
+            threads = threads_per_worker(self.client)
+        found = dict(itertools.chain(*self._ask("look", _same(threads, names))))
         return [found[number] for number in range(len(self._partitions))]
+
+    def release(self) -> None:
+        """Let the workers drop all rows.
+
+        They are cancelled: to forget them here is not enough, as Dask's actors are parts of
+        reference cycles, and an error that the client knows refers to all that was in use.
+        """
+        self._cancel([held.future for held in self._held])  # first: they depend on the partitions
+        self._cancel(self._partitions)
 
     def build(self, parts: dict[int, Any], about: dict[str, Any]) -> "DaskTeam":
         """Make parts of all partitions; those that are left out are of no more use."""
@@ -154,26 +172,59 @@ class Crew:
     def _ask(self, method: str, arguments: Arguments) -> list[Any]:
         """Call a method of every holder, and once more where workers had to be replaced."""
         results, died, todo = [], set(), self._held
-        while todo:
-            lost = []
-            for held, answer in [(held, held.ask(method, arguments(held))) for held in todo]:
-                try:
-                    results.append(answer())
-                except _LostError as problem:
-                    _logger.warning("A worker was lost (%s); its rows are read again.", problem)
-                    died.update(held.numbers)
-                    lost.append(held)
-            todo = self._replaced(lost)
+        with self._connected():
+            while todo:
+                lost = []
+                for held, answer in [(held, held.ask(method, arguments(held))) for held in todo]:
+                    try:
+                        results.append(answer())
+                    except _LostError as problem:
+                        self._note_loss(held, problem)
+                        died.update(held.numbers)
+                        lost.append(held)
+                todo = self._replaced(lost)
         self._deaths = {n: count for n, count in self._deaths.items() if n in died}
         return results
+
+    def _cancel(self, futures: list[Any]) -> None:
+        with suppress(Exception):  # a cluster that cannot be reached holds nothing for us
+            self.client.cancel([one for one in futures if one.status != "cancelled"])
+
+    def _note_loss(self, held: _Held, problem: _LostError) -> None:
+        held.settle()
+        self._check_connection(problem)
+        _logger.warning("A worker was lost (%s); its rows are read again.", problem)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Say so in one sentence where calls fail because the client or the data are gone."""
+        try:
+            yield
+        except ClusterError:
+            raise
+        except Exception as problem:
+            self._check_connection(problem)
+            raise
+
+    def _check_connection(self, problem: Exception) -> None:
+        """Raise an error if the client or the partitions are gone for good."""
+        if self.client.status != "running":
+            raise ClusterError(
+                "The Dask client was closed, or lost its scheduler, while the fit was running (its "
+                f"status is {self.client.status!r}): connect a client and fit again."
+            ) from problem
+        if any(future.status == "cancelled" for future in self._partitions):
+            raise ClusterError(
+                "The Dask cluster dropped the rows while the fit was running: it was restarted, or "
+                "lost data that it cannot compute again; load the data and fit again."
+            ) from problem
 
     def _replaced(self, lost: list[_Held]) -> list[_Held]:
         """Let other workers take over partitions, and bring them to the state that they had."""
         ready: list[_Held] = []
         while lost:
             self._count_deaths(lost)
-            for held in lost:
-                held.settle()
+            self._cancel([held.future for held in lost])  # a worker may only be out of reach
             self._held = [held for held in self._held if held not in lost]
             restored = self._hold(sorted(n for held in lost for n in held.numbers))
             self._held += restored
@@ -184,7 +235,8 @@ class Crew:
                 ]:
                     try:
                         answer()
-                    except _LostError:
+                    except _LostError as problem:
+                        self._note_loss(held, problem)
                         lost.append(held)
                 restored = [held for held in restored if held not in lost]
             ready += restored

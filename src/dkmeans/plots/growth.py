@@ -80,14 +80,14 @@ class GrowthDisplay(PanelsDisplay):
         display : GrowthDisplay
             Call `plot()` on it.
         """
-        fit = prepare(clone(estimator), X, y, None)
-        training = fit.training
-        if training.X.shape[1] != 2:
-            raise ValueError(
-                f"X has {training.X.shape[1]} features; growth is drawn for 2. CellsDisplay draws "
-                "a fitted model with more."
-            )
-        states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
+        with prepare(clone(estimator), X, y, None) as fit:
+            training = fit.training
+            if training.X.shape[1] != 2:
+                raise ValueError(
+                    f"X has {training.X.shape[1]} features; growth is drawn for 2. CellsDisplay "
+                    "draws a fitted model with more."
+                )
+            states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
         kept = _early_first(len(states), max_panels)
         return cls(training.X, training.y, training.classes, [states[i] for i in kept])
 

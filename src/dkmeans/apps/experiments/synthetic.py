@@ -115,8 +115,8 @@ def run_synthetic(study: Study) -> Section:
 
 def growth(estimator: DiscriminativeKMeans, X: Floats, y: Ints, how: How) -> GrowthDisplay:
     """Keep the start and every round of a fit."""
-    fit = prepare(estimator, X, y, None, how)
-    panels = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
+    with prepare(estimator, X, y, None, how) as fit:
+        panels = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
     names = np.array(["negative", "positive"])
     return GrowthDisplay(fit.training.X, fit.training.y, names, panels)
 
