@@ -117,7 +117,7 @@ def cases(draw, max_rows=40, weights=_WEIGHTS, auto=True):
     y = np.unique(y, return_inverse=True)[1]
     w = _row_weights(rng, draw(st.sampled_from(weights)), n_rows)
     return Case(
-        X[taken].astype(dtype),
+        np.clip(X[taken], -1e15, 1e15).astype(dtype),
         y,
         w,
         _options(draw, y, np.ones(n_rows) if w is None else w, auto),

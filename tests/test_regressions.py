@@ -147,3 +147,15 @@ def test_rows_of_weight_0_whose_prototype_was_dropped(monkeypatch):
     model = DiscriminativeKMeans(growth="paper", metric="cosine", repulsion=0.25)
     model.fit(X, y, weights)
     assert model.labels_.tolist() == model.predict_cluster(X).tolist()
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: np.pi, 1: 1.0, 2: 1 / 3}])
+def test_whole_weights_times_class_weights_are_the_rows_so_many_times(class_weight):
+    """The product of a weight and a class's factor was rounded; the factor so many times is not."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(-3, 4, (12, 2)).astype(float), rng.permutation(np.arange(12) % 3)
+    w = rng.integers(1, 6, 12)
+    model = DiscriminativeKMeans(5, growth="paper", class_weight=class_weight)
+    weighted = model.fit(X, y, w).cluster_centers_
+    repeated = model.fit(np.repeat(X, w, axis=0), np.repeat(y, w)).cluster_centers_
+    assert weighted.tobytes() == repeated.tobytes()

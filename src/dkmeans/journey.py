@@ -96,5 +96,6 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
 
 def sizes(training: Training, weight_unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
     """Add up weights in the user's terms, by prototype."""
-    weights = memory.weights[0] * weight_unit / training.factors[memory.classes]
+    with np.errstate(over="ignore"):  # weights may be so large that their sum is infinite
+        weights = memory.weights[0] / training.factors[memory.classes] * weight_unit
     return np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)

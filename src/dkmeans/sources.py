@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.checkpoint.journal import Journal, JournalTeam
 from dkmeans.checks import WIDEST
@@ -16,11 +17,14 @@ from dkmeans.engine.rows import Rows
 from dkmeans.engine.team import LocalTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import leading_bits
 from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
 _DIVISORS = 64  # how far the search for a common step goes
+_CLASS_DIVISORS = 4096  # the same for the weights of classes
 _DISTINCT = 100_000  # weights that it looks at
+_SOME = 50  # of them, which it looks at first
 
 
 @dataclass(frozen=True)
@@ -116,38 +120,52 @@ def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, fl
     if training.class_weight is None and unit in (None, 1.0):
         if given is None or (given == 1).all():
             return None, 1.0
-        if (given == np.rint(given)).all() and given.max() < 2.0**_BITS:
+        if _is_whole(given):
             return given, 1.0
-    weights, factor = _products(training)
-    positive = weights[weights > 0]
-    lightest = max(float(positive.min()), float(positive.max()) / WIDEST)
-    weights = np.where(weights > 0, np.maximum(weights, lightest), 0.0)
-    step = _common_step(weights, lightest) if unit is None else unit / factor
-    weights = weights / step
-    whole = np.rint(weights)
-    if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all():
-        weights = whole
-    return (None if (weights == 1).all() else weights), step * factor
-
-
-def _products(training: Training) -> tuple[Floats, float]:
-    """Multiply sample and class weights, both with their largest taken out as a factor."""
-    weights, factor = np.ones(len(training.y)), 1.0
-    if training.sample_weight is not None:
-        factor = float(training.sample_weight.max())
-        weights = training.sample_weight / factor
+    weights, step = np.ones(len(training.y)), 1.0
+    if given is not None:
+        weights, step = (given, 1.0) if _is_whole(given) else _multiples(given, _DIVISORS)
     if training.class_weight is not None:
-        largest = float(training.class_weight.max())
-        weights = weights * (training.class_weight / largest)[training.y]
-        factor *= largest
-    return weights, factor
+        factors, class_step = _multiples(training.class_weight, _CLASS_DIVISORS)
+        # With few digits, so that a whole weight times a factor is the factor so many times.
+        weights, step = weights * leading_bits(factors, _BITS)[training.y], step * class_step
+        weights = _clamped(weights)
+    if unit is not None:
+        weights, step = _rounded(weights * (step / unit)), unit
+    return (None if (weights == 1).all() else weights), step
 
 
-def _common_step(weights: Floats, lightest: float) -> float:
+def _is_whole(weights: Floats) -> bool:
+    return bool((weights == np.rint(weights)).all() and weights.max() < 2.0**_BITS)
+
+
+def _multiples(weights: Floats, n_divisors: int) -> tuple[Floats, float]:
+    """Express weights as multiples of a step, whole ones if there is such a step."""
+    weights = _clamped(weights)
+    step = _common_step(weights, float(weights[weights > 0].min()), n_divisors)
+    return _rounded(weights / step), step
+
+
+def _clamped(weights: Floats) -> Floats:
+    """Make weights that are lighter than can be told from none as light as can be."""
+    return np.where(weights > 0, np.maximum(weights, weights.max() / WIDEST), 0.0)
+
+
+def _rounded(weights: Floats) -> Floats:
+    """Make weights that are whole but for rounding whole."""
+    return np.rint(weights) if _are_whole(weights).all() else weights
+
+
+def _common_step(weights: Floats, lightest: float, n_divisors: int) -> float:
     """Find a step of which all weights are whole multiples, or else a power of two."""
     distinct = np.unique(weights)[:_DISTINCT] / lightest
-    for divisor in range(1, _DIVISORS + 1):
-        multiples = distinct * divisor
-        if (np.abs(multiples - np.rint(multiples)) <= multiples * 2.0**-_BITS).all():
-            return lightest / divisor
+    divisors = np.arange(1, n_divisors + 1)
+    # A look at some of the weights leaves few divisors, if any.
+    for divisor in divisors[_are_whole(distinct[:_SOME, None] * divisors).all(axis=0)]:
+        if _are_whole(distinct * divisor).all():
+            return float(lightest / divisor)
     return float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
+
+
+def _are_whole(values: Floats) -> npt.NDArray[np.bool_]:
+    return np.abs(values - np.rint(values)) <= values * 2.0**-_BITS

@@ -85,6 +85,12 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
     return high, a - high
 
 
+def leading_bits(values: Floats, bits: int) -> Floats:
+    """Round to so many significant bits, the nearest such number (Veltkamp)."""
+    scaled = values * (2.0 ** (53 - bits) + 1.0)
+    return scaled - (scaled - values)
+
+
 def total(slices: Floats) -> tuple[Floats, Floats]:
     """Add up slices, coarsest first along axis 0, into a leading and a trailing part."""
     high = slices[0]
