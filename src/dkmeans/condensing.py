@@ -15,6 +15,7 @@ from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.tally import exact_totals
 from dkmeans.readers.dask_blocks import is_dask
 
 Keep: TypeAlias = Literal["prototypes", "exemplars"]
@@ -251,7 +252,7 @@ def _condense(
     groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
     there = groups >= 0
-    weight = np.bincount(groups[there], weights[there], len(now)).astype(np.float64)
+    weight = exact_totals(groups[there], weights[there], len(now))
     if keep == "prototypes":
         small = _as_given(X, model.cluster_centers_)
         labels = _labels_as_given(y, model.cluster_classes_)

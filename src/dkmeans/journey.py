@@ -96,6 +96,5 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
 
 def sizes(training: Training, weight_unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
     """Add up weights in the user's terms, by prototype."""
-    with np.errstate(over="ignore"):  # weights may be so large that their sum is infinite
-        weights = memory.weights[0] / training.factors[memory.classes] * weight_unit
+    weights = memory.weights[0] * weight_unit / training.factors[memory.classes]
     return np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)

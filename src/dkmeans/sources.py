@@ -17,14 +17,11 @@ from dkmeans.engine.rows import Rows
 from dkmeans.engine.team import LocalTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.exact import leading_bits
 from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
 _DIVISORS = 64  # how far the search for a common step goes
-_CLASS_DIVISORS = 4096  # the same for the weights of classes
 _DISTINCT = 100_000  # weights that it looks at
-_SOME = 50  # of them, which it looks at first
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,8 @@ def make_source(
     journal : callable, optional
         Opens the journal of a fit that may be taken up again, for data of some fingerprint.
     """
-    weights, unit = _in_units(training, unit)
+    found = _in_units(training, unit)
+    weights = found.values
     about = {
         "n_classes": len(training.classes),
         "n_threads": n_threads or default_threads(),
@@ -91,13 +89,14 @@ def make_source(
         len(training.classes),
         remembered=remembered,
         n_centers=n_centers,
+        by_class=found.by_class,
     )
     conflicts = agree_on_labels(team, training.y, weights)
     if journal is None or kept is None:
-        return Source(rows, conflicts, unit)
+        return Source(rows, conflicts, found.unit)
     opened = journal(_fingerprint(rows))
     kept.start(opened)
-    return Source(rows, conflicts, unit, opened)
+    return Source(rows, conflicts, found.unit, opened)
 
 
 def _fingerprint(rows: Rows) -> str:
@@ -109,7 +108,16 @@ def _fingerprint(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:
+@dataclass(frozen=True)
+class _Weights:
+    """Weights as the engine has them."""
+
+    values: Floats | None  # None stands for ones
+    unit: float  # a weight of 1, in the user's terms
+    by_class: Floats | None = None  # factors that the weights have in them, if any
+
+
+def _in_units(training: Training, unit: float | None) -> _Weights:
     """Express weights as multiples of a unit: the one given, or one that makes them whole numbers.
 
     Whole weights then are the rows so many times, to the last bit, and multiplying all weights by
@@ -119,53 +127,68 @@ def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, fl
     given = training.sample_weight
     if training.class_weight is None and unit in (None, 1.0):
         if given is None or (given == 1).all():
-            return None, 1.0
-        if _is_whole(given):
-            return given, 1.0
-    weights, step = np.ones(len(training.y)), 1.0
-    if given is not None:
-        weights, step = (given, 1.0) if _is_whole(given) else _multiples(given, _DIVISORS)
-    if training.class_weight is not None:
-        factors, class_step = _multiples(training.class_weight, _CLASS_DIVISORS)
-        # With few digits, so that a whole weight times a factor is the factor so many times.
-        weights, step = weights * leading_bits(factors, _BITS)[training.y], step * class_step
-        weights = _clamped(weights)
+            return _Weights(None, 1.0)
+        if (given == np.rint(given)).all() and given.max() < 2.0**_BITS:
+            return _Weights(given, 1.0)
+    sample = np.ones(len(training.y)) if given is None else given
     if unit is not None:
-        weights, step = _rounded(weights * (step / unit)), unit
-    return (None if (weights == 1).all() else weights), step
+        return _in_given_units(sample, training, unit)
+    sample, sample_unit, _ = _in_steps(sample, sample > 0)
+    present = np.zeros(len(training.classes), dtype=bool)
+    present[training.y[sample > 0]] = training.factors[training.y[sample > 0]] > 0
+    by_class, class_unit, whole = _in_steps(training.factors, present)
+    weights = _bounded(sample * by_class[training.y])
+    values = None if (weights == 1).all() else weights
+    return _Weights(values, sample_unit * class_unit, None if whole else by_class)
 
 
-def _is_whole(weights: Floats) -> bool:
-    return bool((weights == np.rint(weights)).all() and weights.max() < 2.0**_BITS)
+def _in_given_units(sample: Floats, training: Training, unit: float) -> _Weights:
+    """Go on with the unit of an earlier fit."""
+    (sample, factor), (by_class, class_factor) = _near_one(sample), _near_one(training.factors)
+    by_class = by_class / (unit / (factor * class_factor))
+    weights = _bounded(sample * by_class[training.y])
+    whole = _as_whole(weights)
+    if whole is not None:
+        return _Weights(None if (whole == 1).all() else whole, unit)
+    return _Weights(weights, unit, None if training.class_weight is None else by_class)
 
 
-def _multiples(weights: Floats, n_divisors: int) -> tuple[Floats, float]:
-    """Express weights as multiples of a step, whole ones if there is such a step."""
-    weights = _clamped(weights)
-    step = _common_step(weights, float(weights[weights > 0].min()), n_divisors)
-    return _rounded(weights / step), step
+def _in_steps(values: Floats, which: npt.NDArray[np.bool_]) -> tuple[Floats, float, bool]:
+    """Express positive numbers as whole multiples of a unit if those that count can be.
+
+    Returns
+    -------
+    multiples : array
+    unit : float
+        A power of two if they cannot.
+    whole : bool
+    """
+    values, factor = _near_one(values)
+    values = _bounded(values)
+    lightest = float(values[which].min())
+    distinct = np.unique(values[which])[:_DISTINCT] / lightest
+    for divisor in range(1, _DIVISORS + 1):
+        if _as_whole(distinct * divisor) is not None:
+            step = lightest / divisor
+            multiples = _as_whole(np.where(which, values / step, 0.0))
+            if multiples is not None:
+                return multiples, step * factor, True
+    step = float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
+    return values / step, step * factor, False
 
 
-def _clamped(weights: Floats) -> Floats:
-    """Make weights that are lighter than can be told from none as light as can be."""
+def _near_one(values: Floats) -> tuple[Floats, float]:
+    """Take a power of two out of numbers, so that products of the largest do not overflow."""
+    factor = float(np.ldexp(1.0, int(np.frexp(values.max())[1]) - 1))
+    return values / factor, factor
+
+
+def _bounded(weights: Floats) -> Floats:
+    """Make weights that are too light heavier, zeros aside."""
     return np.where(weights > 0, np.maximum(weights, weights.max() / WIDEST), 0.0)
 
 
-def _rounded(weights: Floats) -> Floats:
-    """Make weights that are whole but for rounding whole."""
-    return np.rint(weights) if _are_whole(weights).all() else weights
-
-
-def _common_step(weights: Floats, lightest: float, n_divisors: int) -> float:
-    """Find a step of which all weights are whole multiples, or else a power of two."""
-    distinct = np.unique(weights)[:_DISTINCT] / lightest
-    divisors = np.arange(1, n_divisors + 1)
-    # A look at some of the weights leaves few divisors, if any.
-    for divisor in divisors[_are_whole(distinct[:_SOME, None] * divisors).all(axis=0)]:
-        if _are_whole(distinct * divisor).all():
-            return float(lightest / divisor)
-    return float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
-
-
-def _are_whole(values: Floats) -> npt.NDArray[np.bool_]:
-    return np.abs(values - np.rint(values)) <= values * 2.0**-_BITS
+def _as_whole(weights: Floats) -> Floats | None:
+    """Take away rounding from whole weights; None if any is not whole."""
+    whole = np.rint(weights)
+    return whole if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all() else None
