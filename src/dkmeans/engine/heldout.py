@@ -28,7 +28,8 @@ class HeldOut:
     def losses(self, rows: Indices, weights: Floats) -> Floats:
         """Weight of each item, of some rows with their weights."""
         n_items = int(self.items.max(initial=-1)) + 1
-        return np.bincount(self.items[rows], weights, n_items).astype(np.float64)
+        order = np.argsort(weights, kind="stable")  # so that the order of rows has no say
+        return np.bincount(self.items[rows[order]], weights[order], n_items).astype(np.float64)
 
 
 def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int) -> list[HeldOut]:

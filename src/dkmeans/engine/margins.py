@@ -18,8 +18,9 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.engine.cells import comparable
 from dkmeans.engine.grids import one_slice
-from dkmeans.engine.margin_part import Scale
+from dkmeans.engine.margin_part import Scale, worst_first
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.sums import Sums, add_up
 from dkmeans.engine.tally import run_starts
@@ -174,15 +175,8 @@ class Field:
         chosen, places = [], []
         for c in np.unique(classes[which]).tolist():
             mine = which[classes[which] == c]
-            found = self._rows.each("worst", margins.number, c, len(mine))
-            relative, values = (np.concatenate(part) for part in zip(*found, strict=True))
-            if len(relative) > len(mine):
-                bar = np.partition(relative, -len(mine))[-len(mine)]
-                values, relative = values[relative >= bar], relative[relative >= bar]
-            values = values[np.lexsort((*values.T[::-1], -relative))]
-            fresh = np.ones(len(values), dtype=bool)
-            fresh[1:] = (values[1:] != values[:-1]).any(axis=1)
-            values = values[fresh][: len(mine)]
+            _, values = worst_first(self._rows.each("worst", margins.number, c, len(mine)))
+            values = values[: len(mine)]
             chosen.append(mine[: len(values)])
             places.append(values.astype(np.float64))
         if not chosen:
@@ -205,11 +199,12 @@ class Field:
             The prototypes for which there was a place.
         places : array
         """
-        counts = margins.counts
+        codes, weight = self._won_weights(margins)
+        won = comparable(np.bincount(codes // self._rows.n_classes, weight, len(margins.counts)))
         chosen, places = [], []
         for c in np.unique(prototypes.classes[idle]):
-            busy = np.flatnonzero((prototypes.classes == c) & (counts > 1))
-            busy = busy[np.argsort(-counts[busy], kind="stable")]
+            busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
+            busy = busy[np.argsort(-won[busy], kind="stable")]  # the heaviest first
             waiting = idle[prototypes.classes[idle] == c].tolist()
             ends = _outermost(self._rows.each("ends", margins.number, busy))
             for p in busy.tolist():
