@@ -116,12 +116,17 @@ def test_no_prototype_is_empty(data, parameters, extra):
         np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, w))
 
 
-@given(data=strategies.weighted(), parameters=strategies.parameters)
-def test_a_weight_equals_the_row_so_many_times(data, parameters):
+@given(
+    data=strategies.weighted(),
+    parameters=strategies.parameters,
+    extra=st.none() | st.integers(0, 12),
+)
+def test_a_weight_equals_the_row_so_many_times(data, parameters, extra):
     X, y, w = data
-    weighted = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    budget = None if extra is None else int(y.max()) + 1 + extra
+    weighted = DiscriminativeKMeans(budget, **parameters).fit(X, y, w)
     again = np.repeat(np.arange(len(y)), w.astype(int))
-    repeated = DiscriminativeKMeans(**parameters).fit(X[again], y[again])
+    repeated = DiscriminativeKMeans(budget, **parameters).fit(X[again], y[again])
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
     assert (weighted.labels_[again] == repeated.labels_).all()
     assert (weighted.cluster_sizes_ == repeated.cluster_sizes_).all()

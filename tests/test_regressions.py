@@ -48,6 +48,22 @@ def test_weights_without_a_power_of_two_equal_repeated_rows():
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("seed", "n", "d", "budget", "refine"), [(107, 24, 1, 9, None), (41, 40, 2, 16, "margin")]
+)
+def test_how_often_a_row_is_repeated_does_not_count_where_prototypes_win_nothing(
+    seed, n, d, budget, refine
+):
+    """They are put on the worst of the different rows, or beside the heaviest of their class."""
+    rng = np.random.default_rng(seed)
+    X, y, w = rng.normal(size=(n, d)), rng.integers(0, 3, n), rng.integers(1, 4, n)
+    X = X if refine is None else X.round(1)
+    again = np.repeat(np.arange(n), w)
+    model = DiscriminativeKMeans(budget, refine=refine)
+    weighted = model.fit(X, y, w).cluster_centers_
+    assert weighted.tobytes() == model.fit(X[again], y[again]).cluster_centers_.tobytes()
+
+
 def test_a_group_of_exactly_the_least_size_earns_a_cluster():
     for first in np.arange(1, 60) / 100:
         model = DiscriminativeKMeans(min_cluster_size=0.7)

@@ -19,6 +19,7 @@ from dkmeans.engine.part import Found
 from dkmeans.engine.summable import NOBODY
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.tally import by_group
+from dkmeans.engine.threads import tiles
 from dkmeans.kernels.assign import assign_own_and_rival
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances, reference_squares
@@ -29,7 +30,9 @@ from dkmeans.kernels.tally import rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
 _GRAIN = 2.0**-50  # by which a product of a weight and a factor may be off, and then some
+_VALUES = 1 << 20  # of the rows that are looked at together
 Ends = dict[int, npt.NDArray[np.floating]]  # first and last row of each cell, by their values
+Worst = tuple[Floats, npt.NDArray[np.floating]]  # margins of different rows, and the rows
 
 
 @dataclass(frozen=True)
@@ -310,16 +313,21 @@ class Part(JudgedPart):
             self._add(margins.rows, index, values, shift, point_units, points)
         return weights, strength, points
 
-    def worst(self, number: int, c: int, count: int) -> tuple[Floats, npt.NDArray[np.floating]]:
-        """Find the rows of a class with the largest margins, so many at least, if there are."""
-        margins = self._margins[number]
+    def worst(self, number: int, c: int, count: int) -> Worst:
+        """Find the different rows of a class with the largest margins, so many if there are."""
+        margins, d = self._margins[number], self.X.shape[1]
         relative = margins.relative()
         mine = (self.y[margins.rows] == c) & (margins.near > 0) & (margins.far > 0)
         rows = np.flatnonzero(mine)
-        if len(rows) > count:
-            bar = np.partition(relative[rows], -count)[-count]
-            rows = rows[relative[rows] >= bar]
-        return relative[rows], dense_rows(self.X, margins.rows[rows])
+        rows = rows[np.argsort(-relative[rows], kind="stable")]
+        found = np.empty(0), np.empty((0, d), dtype=self.X.dtype)
+        for tile in tiles(len(rows), max(count, _VALUES // d)):
+            here = rows[tile]
+            if len(found[0]) == count and relative[here[0]] < found[0][-1]:
+                break
+            found = worst_first([found, (relative[here], dense_rows(self.X, margins.rows[here]))])
+            found = found[0][:count], found[1][:count]
+        return found
 
     def ends(self, number: int, which: Indices) -> Ends:
         """First and last row, by their values, of those that some prototypes win."""
@@ -458,3 +466,16 @@ def _multiples(weights: Floats, factors: Floats) -> Floats:
 def _by_index(index: Indices | npt.NDArray[np.int32], slices: Floats, count: int) -> Floats:
     """Add up the columns of slices that have the same index."""
     return np.array([np.bincount(index, piece, count) for piece in slices], dtype=np.float64)
+
+
+def worst_first(several: Sequence[Worst]) -> Worst:
+    """Put rows in the order of their margins, the largest first, and then of their values.
+
+    Identical rows, which have the same margin, count once.
+    """
+    relative, values = (np.concatenate(part) for part in zip(*several, strict=True))
+    order = np.lexsort((*values.T[::-1], -relative))
+    relative, values = relative[order], values[order]
+    first = np.ones(len(values), dtype=bool)
+    first[1:] = (values[1:] != values[:-1]).any(axis=1)
+    return relative[first], values[first]

@@ -19,8 +19,9 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.engine.cells import comparable
 from dkmeans.engine.grids import Scale
-from dkmeans.engine.margin_part import WeightFacts
+from dkmeans.engine.margin_part import WeightFacts, worst_first
 from dkmeans.engine.merging import by_key, outermost
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.sums import Sums, add_up
@@ -178,15 +179,8 @@ class Field:
         chosen, places = [], []
         for c in np.unique(classes[which]).tolist():
             mine = which[classes[which] == c]
-            found = self._rows.each("worst", margins.number, c, len(mine))
-            relative, values = (np.concatenate(part) for part in zip(*found, strict=True))
-            if len(relative) > len(mine):
-                bar = np.partition(relative, -len(mine))[-len(mine)]
-                values, relative = values[relative >= bar], relative[relative >= bar]
-            values = values[np.lexsort((*values.T[::-1], -relative))]
-            fresh = np.ones(len(values), dtype=bool)
-            fresh[1:] = (values[1:] != values[:-1]).any(axis=1)
-            values = values[fresh][: len(mine)]
+            _, values = worst_first(self._rows.each("worst", margins.number, c, len(mine)))
+            values = values[: len(mine)]
             chosen.append(mine[: len(values)])
             places.append(values.astype(np.float64))
         if not chosen:
@@ -209,12 +203,12 @@ class Field:
             The prototypes for which there was a place.
         places : array
         """
-        codes, weights = self._won_weights(margins)
-        won = np.bincount(codes // self._rows.n_classes, weights, len(prototypes))
+        codes, weight = self._won_weights(margins)
+        won = comparable(np.bincount(codes // self._rows.n_classes, weight, len(margins.counts)))
         chosen, places = [], []
         for c in np.unique(prototypes.classes[idle]):
             busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
-            busy = busy[np.argsort(-won[busy], kind="stable")]
+            busy = busy[np.argsort(-won[busy], kind="stable")]  # the heaviest first
             waiting = idle[prototypes.classes[idle] == c].tolist()
             ends = outermost(self._rows.each("ends", margins.number, busy))
             for p in busy.tolist():
