@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SITE := docs/_build/html
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check docs oldest oldest-compiled faults clean
+.PHONY: demo test lint check fuzz docs oldest oldest-compiled faults clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -26,6 +26,12 @@ lint: $(VENV)/.ready-dev
 # Work is stolen, not dealt: tests of a file stay together, so that what they share is set up once.
 check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=30 --durations-min=3
+
+# `make test` tries the same examples every time. Counterexamples are kept in fuzz-found.txt.
+MINUTES ?= 10
+TESTS ?= tests
+fuzz: $(VENV)/.ready-dev  ## property tests with new random examples, for MINUTES
+	$(BIN)/python tools/fuzz.py --minutes $(MINUTES) $(TESTS)
 
 docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link, fetch nothing
 	@rm -rf docs/_build docs/api docs/gallery  # so that nothing stale is left, and all examples run

@@ -43,6 +43,17 @@ def squared(x, c):
     return total
 
 
+def stable(x, c):
+    """Squared distance without the bits that depend on the order of its terms."""
+    return rounded(squared(x, c), 46 - (len(c) + 3).bit_length())
+
+
+def rounded(value, bits=36):
+    """To so many bits; costs that tie but for rounding do tie in 36."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
+
+
 def nearest(X, centers, dtype):
     """Index of the nearest centre of each row, the lowest on a tie."""
     labels = []
@@ -413,7 +424,7 @@ class Naive:
     def squares_of(self, i, group):
         """Weighted squared distances of a group's rows to the centre of its cell."""
         center = self.protos[i].center
-        return sum(Fraction(self.w[r]) * Fraction(squared(self.X[r], center)) for r in group.rows)
+        return sum(Fraction(self.w[r]) * Fraction(stable(self.X[r], center)) for r in group.rows)
 
     def is_still(self, i):
         """Whether nothing has changed in a cell since an earlier fit."""
@@ -452,7 +463,7 @@ class Naive:
         return float(
             sum(
                 Fraction(self.w[r])
-                * Fraction(squared(self.X[r], self.protos[self.labels[r]].center))
+                * Fraction(stable(self.X[r], self.protos[self.labels[r]].center))
                 for r in self.active
             )
         )
@@ -488,7 +499,7 @@ def margins(X, y, rows, centers, classes, dtype):
                 if (classes[i] == y[r]) == mine
             }
             best = min(distances, key=lambda i: (distances[i], i))
-            sides.append((best, distances[best], squared(X[r], centers[best])))
+            sides.append((best, distances[best], stable(X[r], centers[best])))
         (own, d_own, near), (rival, d_rival, far) = sides
         winner = min((d_own, own), (d_rival, rival))[1]
         found[r] = (own, rival, near, far, winner)
@@ -497,12 +508,6 @@ def margins(X, y, rows, centers, classes, dtype):
 
 def relative(near, far):
     return (near - far) / (near + far) if near + far > 0 else 0.0
-
-
-def rounded(value):
-    """To 36 bits, so that costs that tie but for rounding do tie."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(round(math.ldexp(mantissa, 36)), exponent - 36)
 
 
 class NaiveBest(Naive):

@@ -17,7 +17,7 @@ from dkmeans.engine import changed
 from dkmeans.kernels import compiled
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
-from dkmeans.kernels.exact import grid_units
+from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_sums, group_totals, rounded_sums
@@ -107,10 +107,25 @@ def test_rounded_sums(block):
     X, _, order, starts = block
     rng = np.random.default_rng(1)
     coefficients, shift = rng.normal(size=len(X)), X.mean(axis=0, dtype=np.float64)
-    units = grid_units(np.abs(X).max(axis=0) * 8.0, len(X), 1)[0]
-    for weights in (None, rng.integers(0, 4, len(X)).astype(float)):
-        arguments = X, shift, coefficients, weights, order, starts, units
-        np.testing.assert_array_equal(rounded_sums(*arguments), rounded_sums(*arguments, loops))
+    for n_terms in (len(X), 2**30):
+        units = rounding_units(np.abs(X).max(axis=0) * 8.0, n_terms, 40)
+        for weights in (None, rng.integers(0, 4, len(X)).astype(float)):
+            arguments = X, shift, coefficients, weights, order, starts, units
+            np.testing.assert_array_equal(rounded_sums(*arguments), rounded_sums(*arguments, loops))
+
+
+def test_rounded_sums_of_csr(block):
+    X, _, order, starts = block
+    rng = np.random.default_rng(1)
+    coefficients, weights = rng.normal(size=len(X)), rng.integers(0, 4, len(X)).astype(float)
+    units = rounding_units(np.abs(X).max(axis=0) * 8.0, len(X), 40)
+    places = np.tile(np.arange(X.shape[1]), len(X)), np.arange(len(X) + 1) * X.shape[1]
+    full = sp.csr_array((X.ravel(), *places), shape=X.shape)  # zeros and all
+    middle = X.mean(axis=0, dtype=np.float64)
+    nothing = np.zeros_like(middle)
+    for rows, shift in ((sp.csr_array(X), nothing), (full, nothing), (full, middle)):
+        more = shift, coefficients, weights, order, starts, units
+        np.testing.assert_array_equal(rounded_sums(rows, *more), rounded_sums(X, *more))
 
 
 def test_hashes(block):

@@ -53,7 +53,9 @@ def test_what_is_kept_and_what_it_weighs(data, options, n):
     X, y, w = data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        share = max(round(0.5 * np.count_nonzero(w)), len(np.unique(y)))
+        rows = unit_rows(X) if options["metric"] == "cosine" else X
+        different = len(np.unique(rows[w > 0], axis=0))
+        share = max(round(0.5 * different), len(np.unique(y)))
         model = DiscriminativeKMeans(share if n == 0.5 else n, **options).fit(X, y, w)
         prototypes = condense(X, y, n, sample_weight=w, **options)
         exemplars = condense(X, y, n, keep="exemplars", sample_weight=w, **options)
@@ -71,6 +73,17 @@ def test_what_is_kept_and_what_it_weighs(data, options, n):
     assert (X[exemplars.indices] == exemplars.X).all()
     assert exemplars.X.dtype == prototypes.X.dtype == X.dtype
     assert (y[exemplars.indices] == exemplars.y).all()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_a_share_counts_each_row_once_however_often_it_is_repeated(digits, keep):
+    X, y = digits
+    w = 1 + np.arange(len(y)) % 3
+    again = np.repeat(np.arange(len(y)), w)
+    weighted = condense(X, y, 0.1, keep=keep, sample_weight=w)
+    repeated = condense(X[again], y[again], 0.1, keep=keep)
+    assert weighted.X.tobytes() == repeated.X.tobytes()
+    assert weighted.weight.tolist() == repeated.weight.tolist()
 
 
 @settings(max_examples=examples(12), deadline=None)

@@ -1,5 +1,6 @@
 """Kernels against slow and obvious computations."""
 
+import math
 from fractions import Fraction
 
 import naive
@@ -14,11 +15,11 @@ from hypothesis.extra import numpy as hnp
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import OwnDistances, all_distances
-from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count, total
+from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count
 from dkmeans.kernels.pack import pack
-from dkmeans.kernels.reference import squared_distances
+from dkmeans.kernels.reference import squared_distances, stable_squares
 from dkmeans.kernels.rowhash import hash_rows
-from dkmeans.kernels.tally import group_sums
+from dkmeans.kernels.tally import exact_totals, group_sums, group_totals
 
 loops = loops_for(np.empty((1, ENOUGH)))
 ways = [None] if loops is None else [None, loops]  # what NumPy does, and what is compiled
@@ -173,18 +174,21 @@ def test_all_distances_are_the_reference(X, dtype, sparse):
 
 
 @given(
-    X=matrices(elements=strategies.fine) | matrices(elements=strategies.far | st.just(0.0)),
+    X=matrices(elements=strategies.fine)
+    | matrices(elements=strategies.far | st.just(0.0))
+    | matrices(),
     dtype=strategies.dtypes,
 )
 def test_own_distances_agree_for_dense_and_sparse(X, dtype):
-    X = X.astype(dtype)
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
     centers = X[::2]
     labels = np.arange(len(X)) % len(centers)
     dense, sparse = np.empty(len(X)), np.empty(len(X))
     OwnDistances(centers, sparse=False)(X, labels, dense)
     OwnDistances(centers, sparse=True)(sp.csr_array(X), labels, sparse)
     assert dense.tolist() == [naive.squared(x, centers[i]) for x, i in zip(X, labels, strict=True)]
-    np.testing.assert_allclose(sparse, dense, rtol=1e-12)
+    stable = [naive.stable(x, centers[i]) for x, i in zip(X, labels, strict=True)]
+    assert stable_squares(dense, X.shape[1]).tolist() == sparse.tolist() == stable
 
 
 @given(
@@ -212,8 +216,7 @@ def test_product_loses_nothing(a, b):
 def test_mean_of_equal_values_is_the_value(value, count):
     units = grid_units(np.array([abs(value)]), count, slice_count(count, 89))
     sums = cut(np.full((count, 1), value), units).sum(axis=1)
-    weight = (np.array([float(count)]), np.zeros(1))
-    assert ratio(total(sums), weight)[0] == value
+    assert ratio(sums, np.array([[float(count)]]))[0] == value
 
 
 @given(
@@ -226,11 +229,56 @@ def test_weighted_means_are_those_of_fractions(values, weights):
     n_slices = slice_count(n, 93)
     units = grid_units(np.array([np.abs(values).max() * heaviest]), n, n_slices)
     sums = group_sums(values[:, None], w, np.arange(n), np.array([0]), units)
-    mean = ratio(total(sums[:, 0]), (np.array([w.sum()]), np.zeros(1)))[0]
+    mean = ratio(sums[:, 0], np.array([[w.sum()]]))[0]
     exact = sum(Fraction(a) * Fraction(b) for a, b in zip(values, w, strict=True)) / Fraction(
         w.sum()
     )
     assert mean == float(exact)
+
+
+@given(
+    values=hnp.arrays(np.float64, st.integers(1, 12), elements=st.integers(-(2**53), 2**53)),
+    weights=hnp.arrays(np.float64, 12, elements=st.floats(0.1, 10)),
+    orders=hnp.arrays(np.int64, 12, elements=st.integers(-60, 60)),
+)
+def test_means_are_rounded_once_whatever_the_range(values, weights, orders):
+    n = len(values)
+    x, w = np.ldexp(values, orders[:n]), weights[:n]
+    bound = np.array([np.abs(x).max() * w.max()])
+    units = grid_units(bound, n, slice_count(n, 290))
+    order, starts = np.arange(n), np.array([0])
+    weight = group_totals(w, grid_units(np.array([w.max()]), n, slice_count(n, 70)), order, starts)
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x, w, strict=True))
+    for way in ways:
+        sums = group_sums(x[:, None], w, order, starts, units, way)
+        assert ratio(sums[:, 0], weight)[0] == float(exact / sum(map(Fraction, w)))
+    sums = group_sums(sp.csr_array(x[:, None]), w, order, starts, units)
+    assert ratio(sums[:, 0], weight)[0] == float(exact / sum(map(Fraction, w)))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_smallest_slice_decides_what_is_half_way(sign):
+    slices = np.array(
+        [[1.0, 1.0, 1.0, 0.0], [2.0**-53] * 3 + [0.0], [2.0**-120, -(2.0**-120), 0, 0]]
+    )
+    found = ratio(sign * slices, np.ones((1, 4)))
+    assert found.tolist() == [sign * v for v in (1 + 2.0**-52, 1.0, 1.0, 0.0)]
+
+
+@given(
+    values=hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1e300)),
+    groups=hnp.arrays(np.int64, 30, elements=st.integers(0, 2)),
+)
+def test_totals_are_rounded_once(values, groups):
+    groups = groups[: len(values)]
+    found = exact_totals(groups, values, 3)
+    small = values.max() * 2.0**-100
+    for g in range(3):
+        exact = math.fsum(values[groups == g])
+        assert found[g] == pytest.approx(exact, rel=2.0**-52, abs=small)
+        if not ((values > 0) & (values < small)).any():
+            assert found[g] == exact
+    assert exact_totals(groups, None, 3).tolist() == np.bincount(groups, minlength=3).tolist()
 
 
 @given(X=matrices(elements=strategies.coarse), weighted=st.booleans(), dtype=strategies.dtypes)

@@ -6,6 +6,8 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from fractions import Fraction
+from operator import mul
 
 import numpy as np
 import pytest
@@ -114,21 +116,30 @@ def test_no_prototype_is_empty(data, parameters, extra):
         np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, w))
 
 
-@given(data=strategies.weighted(), parameters=strategies.parameters)
-def test_a_weight_equals_the_row_so_many_times(data, parameters):
+@given(
+    data=strategies.weighted(),
+    parameters=strategies.parameters,
+    extra=st.none() | st.integers(0, 12),
+)
+def test_a_weight_equals_the_row_so_many_times(data, parameters, extra):
     X, y, w = data
-    weighted = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    budget = None if extra is None else int(y.max()) + 1 + extra
+    weighted = DiscriminativeKMeans(budget, **parameters).fit(X, y, w)
     again = np.repeat(np.arange(len(y)), w.astype(int))
-    repeated = DiscriminativeKMeans(**parameters).fit(X[again], y[again])
+    repeated = DiscriminativeKMeans(budget, **parameters).fit(X[again], y[again])
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
     assert (weighted.labels_[again] == repeated.labels_).all()
     assert (weighted.cluster_sizes_ == repeated.cluster_sizes_).all()
 
 
-@given(data=strategies.weighted(), factor=st.sampled_from([2.0**-20, 0.1, 0.3, 7.3, 1e9]))
-def test_weights_times_a_constant_change_nothing(data, factor):
+@given(
+    data=strategies.weighted(),
+    parameters=strategies.parameters,
+    factor=st.sampled_from([2.0**-20, 0.1, 0.3, 7.3, 1e9]),
+)
+def test_weights_times_a_constant_change_nothing(data, parameters, factor):
     X, y, w = data
-    one, other = (DiscriminativeKMeans().fit(X, y, v) for v in (w, w * factor))
+    one, other = (DiscriminativeKMeans(**parameters).fit(X, y, v) for v in (w, w * factor))
     assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
     assert (one.labels_ == other.labels_).all()
     np.testing.assert_allclose(other.cluster_sizes_, one.cluster_sizes_ * factor, rtol=1e-12)
@@ -164,15 +175,15 @@ def test_the_names_of_classes_change_nothing():
     assert letters.predict(X[:1])[0] in "abcde"
 
 
-@given(data=strategies.weighted(), repulsion=strategies.repulsions, growth=strategies.growths)
-def test_dense_equals_csr(data, repulsion, growth):
+@given(data=strategies.weighted(), parameters=strategies.parameters)
+def test_dense_equals_csr(data, parameters):
     X, y, w = data
-    dense = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y, w)
-    sparse = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(sp.csr_array(X), y, w)
+    dense = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    sparse = DiscriminativeKMeans(**parameters).fit(sp.csr_array(X), y, w)
     assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
     assert (dense.labels_ == sparse.labels_).all()
     assert dense.transform(X).tobytes() == sparse.transform(sp.csr_array(X)).tobytes()
-    np.testing.assert_allclose(sparse.inertia_, dense.inertia_, rtol=1e-9)
+    assert sparse.inertia_ == dense.inertia_
 
 
 def test_dense_equals_csr_on_digits():
@@ -328,9 +339,69 @@ def test_class_weights_are_weights():
     balanced = DiscriminativeKMeans(max_clusters=12, class_weight="balanced")
     repeated = np.concatenate([np.arange(600), np.flatnonzero(y == 0)])
     w = np.where(y == 0, 2.0, 1.0)
-    weighted, doubled = balanced.fit(X, y, w).cluster_centers_, None
+    weighted = balanced.fit(X, y, w).cluster_centers_
     doubled = balanced.fit(X[repeated], y[repeated]).cluster_centers_
-    np.testing.assert_allclose(weighted, doubled, rtol=1e-9)
+    assert weighted.tobytes() == doubled.tobytes()
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 0.3, 2: np.pi}])
+@pytest.mark.parametrize("refine", [None, "margin"])
+def test_real_weights_in_any_order(class_weight, refine):
+    X, y = noisy(60, 2, n_classes=3)
+    w = np.random.default_rng(0).uniform(0, 2, len(y))
+    model = DiscriminativeKMeans(8, growth="paper", class_weight=class_weight, refine=refine)
+    one, conflict = clone(model).fit(X, y, w), clone(model).fit(np.zeros((60, 1)), y, w)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        batches = [(X[rows], y[rows], w[rows]) for rows in np.array_split(order, 4)]
+        for data in ((X[order], y[order], w[order]), (lambda b=batches: iter(b), None)):
+            other = clone(model).fit(*data)
+            assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
+            assert one.cluster_sizes_.tobytes() == other.cluster_sizes_.tobytes()
+            assert one.inertia_ == other.inertia_
+        again = clone(model).fit(np.zeros((60, 1)), y[order], w[order])
+        assert again.cluster_classes_.tolist() == conflict.cluster_classes_.tolist()
+
+
+@pytest.mark.parametrize("refine", [None, "margin"])
+def test_whole_weights_times_class_weights(refine):
+    """Class weights that have no common divisor leave whole weights what they are."""
+    X, y = noisy(90, 2, n_classes=3)
+    w = np.random.default_rng(0).integers(0, 8, len(y)).astype(float)
+    again = np.repeat(np.arange(len(y)), w.astype(int))
+    for class_weight in ("balanced", {0: 0.3, 2: np.pi}):
+        model = DiscriminativeKMeans(8, growth="paper", class_weight=class_weight, refine=refine)
+        weighted, repeated = clone(model).fit(X, y, w), clone(model).fit(X[again], y[again])
+        assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
+        assert weighted.cluster_sizes_.tobytes() == repeated.cluster_sizes_.tobytes()
+        assert weighted.inertia_ == repeated.inertia_
+
+
+@pytest.mark.parametrize(("whole", "orders"), [(True, 14), (False, 6)])
+def test_means_are_rounded_once_whatever_the_range_of_a_column(whole, orders):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(45, 2)) * 10.0 ** rng.integers(-orders, orders + 1, (45, 2))
+        y, w = rng.integers(0, 3, 45), rng.integers(1, 7, 45).astype(float)
+        w = w if whole else rng.uniform(0.5, 2, 45)
+        model = DiscriminativeKMeans(growth="paper").fit(X, y, w)
+        for cell, center in enumerate(model.cluster_centers_):
+            rows = np.flatnonzero(model.labels_ == cell)
+            weights = [Fraction(v) for v in w[rows]]
+            columns = [[Fraction(v) for v in column] for column in X[rows].T]
+            means = [sum(map(mul, weights, column)) / sum(weights) for column in columns]
+            assert center.tolist() == [float(mean) for mean in means]
+
+
+def test_beyond_that_range_means_are_off_by_little_of_the_largest_value():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(45, 2)) * 10.0 ** rng.integers(-60, 61, (45, 2))
+    y = rng.integers(0, 3, 45)
+    model = DiscriminativeKMeans(growth="paper").fit(X, y)
+    for cell, center in enumerate(model.cluster_centers_):
+        columns = X[model.labels_ == cell].T
+        exact = [float(sum(map(Fraction, column)) / len(column)) for column in columns]
+        assert (np.abs(center - exact) <= np.abs(X).max(axis=0) * 2.0**-159).all()
 
 
 def test_min_cluster_size_is_a_sum_of_sample_weights():

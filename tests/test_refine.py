@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from naive import distance, margins, relative, squared, unit_vector
 from parted import rows_of
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import refine as refine_module
 from dkmeans.engine.margins import Field
+from dkmeans.kernels import compiled
 from dkmeans.model.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -57,7 +58,7 @@ def test_margins_are_those_of_the_oracle(data):
         for i, r in enumerate(found.rows):
             own, rival, near, far, winner = expected[r]
             assert (found.own[i], found.rival[i], found.winner[i]) == (own, rival, winner)
-            np.testing.assert_allclose([found.near[i], found.far[i]], [near, far], rtol=1e-12)
+            assert [side[i] for side in found.sides] == [near, far]
         np.testing.assert_allclose(
             field.cost(margins_there, SLOPE),
             cost_of(prototypes.centers, prototypes.classes, X, y, w),
@@ -199,12 +200,71 @@ def test_nothing_to_share_is_no_error():
     assert places.shape == (1, 1)
 
 
-def test_csr_is_refined_as_dense_rows_are(digits):
-    X, _, y, _ = digits
-    model = DiscriminativeKMeans(30, growth="best", refine="margin")
-    dense, sparse = clone(model).fit(X, y), clone(model).fit(sp.csr_array(X), y)
-    np.testing.assert_allclose(sparse.cluster_centers_, dense.cluster_centers_, atol=1e-6)
-    assert (sparse.labels_ == dense.labels_).all()
+def of_other_layouts_and_weights(X, y):
+    """Yield the same rows stored or weighted in another way, and which rows they are."""
+    n, d = X.shape
+    same = np.arange(n)
+    full = X.ravel(), np.tile(np.arange(d), n), np.arange(n + 1) * d
+    yield "CSR", sp.csr_array(X), y, None, same
+    yield "CSR that stores zeros", sp.csr_array(full, shape=X.shape), y, None, same
+    for weight in (2.0, 3.0, 0.25):
+        yield f"weights of {weight}", X, y, np.full(n, weight), same
+    thrice = np.repeat(same, 3)
+    yield "three times", X[thrice], y[thrice], None, thrice
+
+
+@pytest.mark.parametrize("size_of_compiled", [1, compiled.ENOUGH])
+@pytest.mark.parametrize("load", [load_wine, load_iris])
+def test_other_layouts_and_constant_weights_change_nothing(monkeypatch, load, size_of_compiled):
+    monkeypatch.setattr(compiled, "ENOUGH", size_of_compiled)
+    X, y = load(return_X_y=True)
+    model = DiscriminativeKMeans(15, refine="margin")
+    expected = clone(model).fit(X, y)
+    for name, rows, labels, weights, which in of_other_layouts_and_weights(X, y):
+        found = clone(model).fit(rows, labels, weights)
+        assert found.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
+        assert (found.labels_ == expected.labels_[which]).all(), name
+
+
+@pytest.mark.parametrize("growth", ["paper", "best"])
+def test_whole_weights_are_the_rows_so_many_times(growth):
+    X, y = load_wine(return_X_y=True)
+    w = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    again = np.repeat(np.arange(len(y)), w.astype(int))
+    model = DiscriminativeKMeans(15, growth=growth, refine="margin")
+    weighted = clone(model).fit(X, y, w)
+    for factor in (0.5, 4.0):
+        other = clone(model).fit(X, y, factor * w)
+        assert other.cluster_centers_.tobytes() == weighted.cluster_centers_.tobytes()
+    if growth == "paper":
+        repeated = clone(model).fit(X[again], y[again])
+        assert repeated.cluster_centers_.tobytes() == weighted.cluster_centers_.tobytes()
+
+
+def test_many_rows_are_refined_as_few_are():
+    """Sums of many terms take more slices, and are the same."""
+    X, y = load_iris(return_X_y=True)
+    model = DiscriminativeKMeans(9, refine="margin")
+    few, many = clone(model).fit(X, y), clone(model).fit(X, y, np.full(len(y), 3.0 * 2**20))
+    assert few.cluster_centers_.tobytes() == many.cluster_centers_.tobytes()
+
+
+def test_a_column_far_from_zero_may_be_sparse_elsewhere():
+    """The second column is far from zero in all rows, the third in all but those of weight 0."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    X = rng.normal(size=(120, 3)) + 1.5 * y[:, None] + [0.0, 1e6, 1e6]
+    X[:, 0] *= rng.random(120) < 0.3
+    w = (rng.random(120) < 0.8).astype(float)
+    X[w == 0, 2] = 0.0
+    model = DiscriminativeKMeans(9, refine="margin")
+    dense, sparse = clone(model).fit(X, y, w), clone(model).fit(sp.csr_array(X), y, w)
+    assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
+    assert dense.inertia_ == sparse.inertia_
+    part = w > 0
+    shift = [0.0, 1e6, 1e6]
+    near = clone(model).fit(X[part] - shift, y[part])
+    np.testing.assert_allclose(dense.cluster_centers_ - shift, near.cluster_centers_, atol=1e-4)
 
 
 def test_far_from_the_origin_it_works_as_well():
@@ -222,7 +282,7 @@ def test_the_scale_of_the_data_does_not_matter():
     X = rng.normal(size=(200, 2)) + 1.2 * y[:, None]
     one = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X, y)
     other = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X * 2.0**30, y)
-    np.testing.assert_allclose(other.cluster_centers_ / 2.0**30, one.cluster_centers_, rtol=1e-9)
+    assert (other.cluster_centers_ / 2.0**30).tobytes() == one.cluster_centers_.tobytes()
 
 
 def test_partial_fit_refines_on_its_first_call_only(digits):

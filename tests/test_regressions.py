@@ -48,6 +48,22 @@ def test_weights_without_a_power_of_two_equal_repeated_rows():
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("seed", "n", "d", "budget", "refine"), [(107, 24, 1, 9, None), (41, 40, 2, 16, "margin")]
+)
+def test_how_often_a_row_is_repeated_does_not_count_where_prototypes_win_nothing(
+    seed, n, d, budget, refine
+):
+    """They are put on the worst of the different rows, or beside the heaviest of their class."""
+    rng = np.random.default_rng(seed)
+    X, y, w = rng.normal(size=(n, d)), rng.integers(0, 3, n), rng.integers(1, 4, n)
+    X = X if refine is None else X.round(1)
+    again = np.repeat(np.arange(n), w)
+    model = DiscriminativeKMeans(budget, refine=refine)
+    weighted = model.fit(X, y, w).cluster_centers_
+    assert weighted.tobytes() == model.fit(X[again], y[again]).cluster_centers_.tobytes()
+
+
 def test_a_group_of_exactly_the_least_size_earns_a_cluster():
     for first in np.arange(1, 60) / 100:
         model = DiscriminativeKMeans(min_cluster_size=0.7)
@@ -147,3 +163,15 @@ def test_rows_of_weight_0_whose_prototype_was_dropped(monkeypatch):
     model = DiscriminativeKMeans(growth="paper", metric="cosine", repulsion=0.25)
     model.fit(X, y, weights)
     assert model.labels_.tolist() == model.predict_cluster(X).tolist()
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: np.pi, 1: 1.0, 2: 1 / 3}])
+def test_whole_weights_times_class_weights_are_the_rows_so_many_times(class_weight):
+    """The product of a weight and a class's factor was rounded; the factor so many times is not."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(-3, 4, (12, 2)).astype(float), rng.permutation(np.arange(12) % 3)
+    w = rng.integers(1, 6, 12)
+    model = DiscriminativeKMeans(5, growth="paper", class_weight=class_weight)
+    weighted = model.fit(X, y, w).cluster_centers_
+    repeated = model.fit(np.repeat(X, w, axis=0), np.repeat(y, w)).cluster_centers_
+    assert weighted.tobytes() == repeated.tobytes()

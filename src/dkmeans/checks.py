@@ -1,5 +1,6 @@
 """Checks of values, labels and weights: each problem gets one sentence that says what to do."""
 
+import math
 import numbers
 from typing import Any
 
@@ -9,9 +10,12 @@ import scipy.sparse as sp
 
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.exact import leading_bits
+from dkmeans.kernels.tally import exact_totals
 
 _VALUES = 1 << 18  # that are looked at together: they stay in the cache
 WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light
+_CLASS_BITS = 43  # of class weights: times a whole weight up to 1024 they are exact
 _NEGLIGIBLE = 1e-6  # a class with less than this share of the largest class weight counts as 0
 
 
@@ -122,15 +126,18 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
 def class_weights(
     class_weight: Any, classes: npt.NDArray[Any], y: Indices, weights: Floats | None
 ) -> Floats | None:
-    """Find the weight of each class, None if all are the same."""
+    """Find the weight of each class, None if all are the same.
+
+    Weights are rounded so that a row of a whole weight is the row so many times, to the last bit.
+    """
     if class_weight is None:
         return None
     if isinstance(class_weight, str):
-        mass = np.bincount(y, weights, minlength=len(classes))
+        mass = exact_totals(y, weights, len(classes))
         present = mass > 0
         balanced = np.zeros(len(classes))
-        balanced[present] = mass.sum() / (present.sum() * mass[present])
-        return balanced
+        balanced[present] = math.fsum(mass) / (present.sum() * mass[present])
+        return leading_bits(balanced, _CLASS_BITS)
     result = np.ones(len(classes))
     for label, value in class_weight.items():
         if not (is_real(value) and 0 <= value < np.inf):
@@ -149,7 +156,7 @@ def class_weights(
     result[result < _NEGLIGIBLE * result.max()] = 0.0
     if not result[np.unique(y if weights is None else y[weights > 0])].any():
         raise ValueError("class_weight is zero for every class that has rows with a weight.")
-    return result
+    return leading_bits(result, _CLASS_BITS)
 
 
 def is_real(value: Any) -> bool:

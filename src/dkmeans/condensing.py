@@ -1,7 +1,7 @@
 """A small labelled data set in place of a large one: `condense`, and `Condenser` for pipelines."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Indices
+from dkmeans.kernels.tally import exact_totals
 from dkmeans.readers.dask_blocks import is_dask
 
 Keep: TypeAlias = Literal["prototypes", "exemplars"]
@@ -66,9 +67,9 @@ def condense(
     y : array-like of shape (n_samples,)
         Class labels.
     n : int, float, "auto" or None, default=0.05
-        How many to keep at most: a number, a share of the rows between 0 and 1, "auto" to have it
-        chosen on held-out rows, or None to grow until every row is told apart. No fewer than
-        there are classes.
+        How many to keep at most: a number, a share between 0 and 1 of the rows, where identical
+        rows count once and those of weight 0 not at all, "auto" to have it chosen on held-out
+        rows, or None to grow until every row is told apart. No fewer than there are classes.
     keep : {"prototypes", "exemplars"}, default="prototypes"
         "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
         prototype the nearest of the rows that it stands for. They need to be more.
@@ -118,9 +119,9 @@ class Condenser(BaseEstimator):
     Parameters
     ----------
     n : int, float, "auto" or None, default=0.05
-        How many to keep at most: a number, a share of the rows between 0 and 1, "auto" to have it
-        chosen on held-out rows, or None to grow until every row is told apart. No fewer than
-        there are classes.
+        How many to keep at most: a number, a share between 0 and 1 of the rows, where identical
+        rows count once and those of weight 0 not at all, "auto" to have it chosen on held-out
+        rows, or None to grow until every row is told apart. No fewer than there are classes.
     keep : {"prototypes", "exemplars"}, default="prototypes"
         "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
         prototype the nearest of the rows that it stands for. They need to be more.
@@ -248,7 +249,7 @@ def _condense(
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     weights = check_sample_weight(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
-    budget = _budget(n, int(np.count_nonzero(weights)), y)
+    budget = _budget(n, y, lambda: validate.count_items(model, X, weights))
     model.set_params(max_clusters=budget).fit(X, y, sample_weight)
     rows = validate.check_rows(model, X)
     codes = np.searchsorted(model.classes_, np.asarray(y).ravel())
@@ -256,7 +257,7 @@ def _condense(
     groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
     there = groups >= 0
-    weight = np.bincount(groups[there], weights[there], len(now)).astype(np.float64)
+    weight = exact_totals(groups[there], weights[there], len(now))
     which, indices = np.arange(len(now)), None
     if keep == "exemplars":
         which, indices = find_stand_ins(
@@ -268,8 +269,8 @@ def _condense(
     return Condensed(small, labels, sums, indices), model
 
 
-def _budget(n: Any, n_rows: int, y: Any) -> Any:
-    """Turn what users say of how many to keep into a budget of clusters."""
+def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
+    """Turn what users say of how many to keep into a budget of clusters; `count` counts rows."""
     whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
     share = is_real(n) and not whole
     if not (
@@ -290,7 +291,7 @@ def _budget(n: Any, n_rows: int, y: Any) -> Any:
             f"n={n} is less than the number of classes in y, which is {n_classes}: something must "
             "be kept of each."
         )
-    return int(n) if whole else max(round(float(n) * n_rows), n_classes)
+    return int(n) if whole else max(round(float(n) * count()), n_classes)
 
 
 def _rows_of(X: Any, indices: Indices) -> Any:

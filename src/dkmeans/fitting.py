@@ -26,6 +26,7 @@ from dkmeans.engine.margins import Pass
 from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.kernels.sphere import as_centers
+from dkmeans.kernels.tally import exact_totals
 from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
@@ -254,7 +255,7 @@ def _results(
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)
     if state.memory is None:
-        sizes = np.bincount(labels, training.sample_weight, len(now)).astype(np.float64)
+        sizes = exact_totals(labels, training.sample_weight, len(now))
     else:
         sizes = journey.sizes(training, source.weight_unit, now, memory)
     before = prototypes(estimator, estimator.classes_) if run.start is not None else None

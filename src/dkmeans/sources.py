@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.checkpoint.journal import Journal, JournalTeam
 from dkmeans.checks import WIDEST
@@ -65,7 +66,8 @@ def make_source(
     journal : Journal, optional
         Of a fit that may be taken up again.
     """
-    weights, unit = _in_units(training, unit)
+    found = _in_units(training, unit)
+    weights = found.values
     about = {
         "n_classes": len(training.classes),
         "n_threads": n_threads or default_threads(),
@@ -85,12 +87,13 @@ def make_source(
         len(training.classes),
         remembered=remembered,
         n_centers=n_centers,
+        by_class=found.by_class,
     )
     conflicts = agree_on_labels(team, training.y, weights)
     if journal is not None and kept is not None:
         journal.expect("data", _fingerprint(rows))
         kept.start(journal)
-    return Source(rows, conflicts, unit)
+    return Source(rows, conflicts, found.unit)
 
 
 def _fingerprint(rows: Rows) -> str:
@@ -102,7 +105,16 @@ def _fingerprint(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, float]:
+@dataclass(frozen=True)
+class _Weights:
+    """Weights as the engine has them."""
+
+    values: Floats | None  # None stands for ones
+    unit: float  # a weight of 1, in the user's terms
+    by_class: Floats | None = None  # factors that the weights have in them, if any
+
+
+def _in_units(training: Training, unit: float | None) -> _Weights:
     """Express weights as multiples of a unit: the one given, or one that makes them whole numbers.
 
     Whole weights then are the rows so many times, to the last bit, and multiplying all weights by
@@ -112,39 +124,68 @@ def _in_units(training: Training, unit: float | None) -> tuple[Floats | None, fl
     given = training.sample_weight
     if training.class_weight is None and unit in (None, 1.0):
         if given is None or (given == 1).all():
-            return None, 1.0
+            return _Weights(None, 1.0)
         if (given == np.rint(given)).all() and given.max() < 2.0**_BITS:
-            return given, 1.0
-    weights, factor = _products(training)
-    positive = weights[weights > 0]
-    lightest = max(float(positive.min()), float(positive.max()) / WIDEST)
-    weights = np.where(weights > 0, np.maximum(weights, lightest), 0.0)
-    step = _common_step(weights, lightest) if unit is None else unit / factor
-    weights = weights / step
-    whole = np.rint(weights)
-    if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all():
-        weights = whole
-    return (None if (weights == 1).all() else weights), step * factor
+            return _Weights(given, 1.0)
+    sample = np.ones(len(training.y)) if given is None else given
+    if unit is not None:
+        return _in_given_units(sample, training, unit)
+    sample, sample_unit, _ = _in_steps(sample, sample > 0)
+    present = np.zeros(len(training.classes), dtype=bool)
+    present[training.y[sample > 0]] = training.factors[training.y[sample > 0]] > 0
+    by_class, class_unit, whole = _in_steps(training.factors, present)
+    weights = _bounded(sample * by_class[training.y])
+    values = None if (weights == 1).all() else weights
+    return _Weights(values, sample_unit * class_unit, None if whole else by_class)
 
 
-def _products(training: Training) -> tuple[Floats, float]:
-    """Multiply sample and class weights, both with their largest taken out as a factor."""
-    weights, factor = np.ones(len(training.y)), 1.0
-    if training.sample_weight is not None:
-        factor = float(training.sample_weight.max())
-        weights = training.sample_weight / factor
-    if training.class_weight is not None:
-        largest = float(training.class_weight.max())
-        weights = weights * (training.class_weight / largest)[training.y]
-        factor *= largest
-    return weights, factor
+def _in_given_units(sample: Floats, training: Training, unit: float) -> _Weights:
+    """Go on with the unit of an earlier fit."""
+    (sample, factor), (by_class, class_factor) = _near_one(sample), _near_one(training.factors)
+    by_class = by_class / (unit / (factor * class_factor))
+    weights = _bounded(sample * by_class[training.y])
+    whole = _as_whole(weights)
+    if whole is not None:
+        return _Weights(None if (whole == 1).all() else whole, unit)
+    return _Weights(weights, unit, None if training.class_weight is None else by_class)
 
 
-def _common_step(weights: Floats, lightest: float) -> float:
-    """Find a step of which all weights are whole multiples, or else a power of two."""
-    distinct = np.unique(weights)[:_DISTINCT] / lightest
+def _in_steps(values: Floats, which: npt.NDArray[np.bool_]) -> tuple[Floats, float, bool]:
+    """Express positive numbers as whole multiples of a unit if those that count can be.
+
+    Returns
+    -------
+    multiples : array
+    unit : float
+        A power of two if they cannot.
+    whole : bool
+    """
+    values, factor = _near_one(values)
+    values = _bounded(values)
+    lightest = float(values[which].min())
+    distinct = np.unique(values[which])[:_DISTINCT] / lightest
     for divisor in range(1, _DIVISORS + 1):
-        multiples = distinct * divisor
-        if (np.abs(multiples - np.rint(multiples)) <= multiples * 2.0**-_BITS).all():
-            return lightest / divisor
-    return float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
+        if _as_whole(distinct * divisor) is not None:
+            step = lightest / divisor
+            multiples = _as_whole(np.where(which, values / step, 0.0))
+            if multiples is not None:
+                return multiples, step * factor, True
+    step = float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
+    return values / step, step * factor, False
+
+
+def _near_one(values: Floats) -> tuple[Floats, float]:
+    """Take a power of two out of numbers, so that products of the largest do not overflow."""
+    factor = float(np.ldexp(1.0, int(np.frexp(values.max())[1]) - 1))
+    return values / factor, factor
+
+
+def _bounded(weights: Floats) -> Floats:
+    """Make weights that are too light heavier, zeros aside."""
+    return np.where(weights > 0, np.maximum(weights, weights.max() / WIDEST), 0.0)
+
+
+def _as_whole(weights: Floats) -> Floats | None:
+    """Take away rounding from whole weights; None if any is not whole."""
+    whole = np.rint(weights)
+    return whole if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all() else None

@@ -12,13 +12,11 @@ from dkmeans.checks import InvalidParameterError, check_same_kind, check_sample_
 from dkmeans.engine import query
 from dkmeans.engine.dispute import dispute
 from dkmeans.engine.groups import group_rows, remembered_groups
-from dkmeans.engine.threads import tiles
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.rowhash import Hashes, hash_rows
+from dkmeans.kernels.rowhash import Hashes
 from dkmeans.model.suspects import Suspects
 from dkmeans.readers.dask_blocks import is_dask
 
-_ROWS = 4096  # that are hashed together
 _SMALL = 3  # rows in a cell that is called small
 _DOUBTFUL = 0.5  # others are as near as the own class
 _REASONS = (
@@ -132,8 +130,7 @@ def _from_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> _Judged:
     each = np.ones(len(codes)) if weights is None else weights
     unit = groups.weights.sum() / np.count_nonzero(each)
     scores, suggested = dispute(X, codes, own, each, groups, unit, threads)
-    hashes = np.concatenate([hash_rows(X[tile]) for tile in tiles(len(codes), _ROWS)])
-    return codes, cells, scores, suggested, _conflicting(hashes, codes, each)
+    return codes, cells, scores, suggested, _conflicting(query.hashes(X), codes, each)
 
 
 def _conflicting(hashes: Hashes, codes: Indices, weights: Floats) -> npt.NDArray[np.bool_]:

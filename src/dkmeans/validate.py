@@ -21,6 +21,7 @@ from dkmeans.checks import (
     finite_range,
     is_real,
 )
+from dkmeans.engine import query
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.sphere import unit_rows
@@ -157,6 +158,17 @@ def check_training(
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
     return Training(X, codes, classes, weights, class_weight, names, X.dtype, n_values)
+
+
+def count_items(estimator: Any, X: Any, weights: Floats) -> int:
+    """Count the rows that a fit tells apart: identical ones count once, weights of 0 not at all."""
+    check_parameters(estimator.get_params(deep=False))
+    scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
+    X = _with_readable_errors(scratch, X, reset=True)
+    finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
+    if estimator.metric == "cosine":
+        X = unit_rows(X)
+    return len(np.unique(query.hashes(X)[weights > 0]))
 
 
 def check_reach(

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dkmeans.engine.tally import Tally, run_starts
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import leading_bits
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -83,5 +84,4 @@ def see_cells(
 
 def comparable(weight: Floats) -> Floats:
     """Round to 36 bits, so that weights that tie but for rounding do tie."""
-    mantissa, exponent = np.frexp(weight)
-    return np.ldexp(np.rint(np.ldexp(mantissa, 36)), exponent - 36)
+    return leading_bits(weight, 36)

@@ -15,7 +15,7 @@ from dkmeans.engine.summable import NOBODY
 from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
-from dkmeans.kernels.reference import squared_distances
+from dkmeans.kernels.reference import squared_distances, stable_bits
 from dkmeans.model.prototypes import Prototypes
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def find_exemplars(part: "CellPart", prototypes: Prototypes, left_out: Indices) 
     here = left_out - part.start
     fit[here[(here >= 0) & (here < len(fit))]] = False
     distances = OwnDistances(prototypes.centers, sparse=sp.issparse(part.X), loops=part.loops)
-    # Those of sparse rows are off by rounding, so that the reference has to settle near-ties.
-    tolerance = 1 + 8 * (d + 8) * 2.0**-53
+    # Those of sparse rows are rounded, so that the reference has to settle near-ties.
+    tolerance = 1 + 2.0 ** (2 - stable_bits(d))
 
     lock = Lock()
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from dkmeans.engine.memory import Memory
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.exact import grid_units, slice_count
+from dkmeans.kernels.exact import grid_units, rounding_units, slice_count
 
 _MOST_BITS = 160  # that sums keep, beside the range of the weights
+_TERM_BITS = 40  # that values of rows keep below the largest, where they are rounded
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Facts:
     smallest: Floats  # the same, zeros aside
     heaviest: float  # weight of a row; 1 without weights
     lightest: float  # the same, zeros aside
-    weighted: bool
+    weight_bits: int  # most that a weight has; 0 without weights
     zeros: bool  # whether any row has weight 0
 
     @classmethod
@@ -40,7 +41,7 @@ class Facts:
             np.min([part.smallest for part in parts], axis=0),
             max(part.heaviest for part in parts),
             min(part.lightest for part in parts),
-            any(part.weighted for part in parts),
+            max(part.weight_bits for part in parts),
             any(part.zeros for part in parts),
         )
 
@@ -62,9 +63,9 @@ class Grids:
         exponents = np.frexp(facts.largest[there])[1] - np.frexp(facts.smallest[there])[1]
         bits += int(np.max(exponents, initial=0))
         spread = 0
-        if facts.weighted:
+        if facts.weight_bits:
             spread = int(np.ceil(np.log2(facts.heaviest / facts.lightest)))
-            bits += 53 + spread
+            bits += facts.weight_bits + spread
         bounds, heaviest, n_terms = facts.largest * facts.heaviest, facts.heaviest, facts.n_rows
         if remembered is not None and len(remembered):
             # Each entry of the memory is one more term, and a heavy one of many digits.
@@ -89,6 +90,18 @@ class Grids:
         return grid_units(np.atleast_1d(bounds), self.n_terms, self.n_slices + more)
 
 
-def one_slice(bounds: Floats | float, n_terms: int) -> Floats:
-    """Units of values within bounds that are summed in one slice."""
-    return grid_units(np.atleast_1d(bounds), n_terms, 1)
+@dataclass(frozen=True)
+class Scale:
+    """How values of rows are weighted and rounded, so that their sums are exact in any order.
+
+    What a value is rounded to does not depend on weights or on how many rows there are: whole
+    weights are the rows so many times, to the last bit.
+    """
+
+    whole: bool  # whether weights are whole numbers of a total that is not too large
+    n_terms: int
+    by_class: Floats | None = None  # factors of the weights, which are whole but for them
+
+    def units(self, bounds: Floats | float) -> Floats:
+        """Units of values within bounds, times factors, or weights if they are not whole."""
+        return rounding_units(np.atleast_1d(bounds), self.n_terms, _TERM_BITS)

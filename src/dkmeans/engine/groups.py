@@ -43,8 +43,8 @@ def group_rows(
     of_row = np.full(len(y), -1)
     of_row[there] = index
     sums = _sums(X, of_row, weights, len(found))
-    heavy, low = total(sums[:, :, -1:])
-    means = ratio(total(sums[:, :, :-1]), (heavy, low))
+    heavy, _ = total(sums[:, :, -1:])
+    means = ratio(sums[:, :, :-1], sums[:, :, -1:])
     return Groups(means, found // (int(cells.max(initial=0)) + 1), heavy[:, 0]), of_row
 
 

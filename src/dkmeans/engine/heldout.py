@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
+from dkmeans.kernels.tally import exact_totals
 
 _PARTS = 5
 _ENOUGH = 2000  # different rows held out, in one part or several
@@ -28,7 +29,7 @@ class HeldOut:
     def losses(self, rows: Indices, weights: Floats) -> Floats:
         """Weight of each item, of some rows with their weights."""
         n_items = int(self.items.max(initial=-1)) + 1
-        return np.bincount(self.items[rows], weights, n_items).astype(np.float64)
+        return exact_totals(self.items[rows], weights, n_items)
 
 
 def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int) -> list[HeldOut]:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.engine.cells import comparable
 from dkmeans.engine.team import Team
 from dkmeans.engine.threads import tiles
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, flush
+from dkmeans.kernels.tally import exact_totals
 
 _VALUES = 1 << 16  # how many are looked at together
 _HASHES = 1 << 21  # the same, about
@@ -104,8 +106,5 @@ def _values(team: Team, rows: Indices) -> npt.NDArray[np.floating]:
 
 
 def _majority(y: Indices, weights: Floats | None) -> int:
-    """Heaviest class, the lowest on a tie; weights are summed in an order of their own."""
-    if weights is None:
-        return int(np.bincount(y).argmax())
-    order = np.lexsort((weights, y))
-    return int(np.bincount(y[order], weights[order]).argmax())
+    """Heaviest class, the lowest on a tie."""
+    return int(comparable(exact_totals(y, weights, int(y.max()) + 1)).argmax())

@@ -13,6 +13,7 @@ from dkmeans.engine.summable import NOBODY, present
 from dkmeans.engine.threads import tiles
 from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Floats, Indices, dense_rows
+from dkmeans.kernels.exact import most_bits
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.kernels.tally import group_totals
@@ -38,7 +39,12 @@ class JudgedPart(CellPart):
             return facts
         full = full[full > 0]
         heaviest, lightest = full.max(initial=0.0), full.min(initial=np.inf)
-        return replace(facts, heaviest=float(heaviest), lightest=float(lightest))
+        return replace(
+            facts,
+            heaviest=float(heaviest),
+            lightest=float(lightest),
+            weight_bits=most_bits(full),
+        )
 
     def labelled(self) -> tuple[Indices, Indices, Floats | None]:
         """Cells, classes and weights of all rows."""

@@ -4,6 +4,7 @@ What the quantities mean is told in `margins`. Margins are kept here, each set u
 they are as many as rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +13,26 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import expit
 
-from dkmeans.engine.grids import one_slice
+from dkmeans.engine.grids import Scale
 from dkmeans.engine.judged import JudgedPart
 from dkmeans.engine.part import Found
 from dkmeans.engine.summable import NOBODY
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.tally import by_group
+from dkmeans.engine.threads import tiles
 from dkmeans.kernels.assign import assign_own_and_rival
 from dkmeans.kernels.block import Floats, Indices, dense_rows
-from dkmeans.kernels.distances import OwnDistances
+from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.pack import pack
-from dkmeans.kernels.reference import to_distance
+from dkmeans.kernels.reference import stable_bits, stable_squares, to_distance
 from dkmeans.kernels.tally import rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
+_GRAIN = 2.0**-50  # by which a product of a weight and a factor may be off, and then some
+_VALUES = 1 << 20  # of the rows that are looked at together
 Ends = dict[int, npt.NDArray[np.floating]]  # first and last row of each cell, by their values
+Worst = tuple[Floats, npt.NDArray[np.floating]]  # margins of different rows, and the rows
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class PartMargins:
     """
 
     k: int  # number of prototypes
+    n_features: int
     some: Indices | None  # numbers of the rows; None if all take part
     own: npt.NDArray[np.int32]  # nearest prototype of the row's class
     rival: npt.NDArray[np.int32]  # nearest prototype of another class
@@ -55,10 +61,20 @@ class PartMargins:
         """Nearest prototype of all."""
         return np.where(self.wins, self.own, self.rival)
 
+    @property
+    def sides(self) -> tuple[Floats, Floats]:
+        """Squared distances to the own and to the rival, alike for arrays and CSR matrices."""
+        return stable_squares(self.near, self.n_features), stable_squares(self.far, self.n_features)
+
+    def least(self) -> Floats:
+        """Squared distances to the nearest prototype."""
+        return np.minimum(*self.sides)
+
     def relative(self) -> Floats:
         """Margins; 0 for rows that lie on both."""
-        sums = self.near + self.far
-        return np.divide(self.near - self.far, sums, out=np.zeros_like(sums), where=sums > 0)
+        near, far = self.sides
+        sums = near + far
+        return np.divide(near - far, sums, out=np.zeros_like(sums), where=sums > 0)
 
     def found(self) -> Found:
         """Where the rows go."""
@@ -72,16 +88,29 @@ class PartMargins:
         """
         f = expit(slope * self.relative())
         steep = slope * f * (1 - f)
-        sums = np.maximum(self.near + self.far, least)
-        return steep * self.far / sums**2, -steep * self.near / sums**2, np.sqrt(sums)
+        near, far = self.sides
+        sums = np.maximum(near + far, least)
+        return steep * far / sums**2, -steep * near / sums**2, np.sqrt(sums)
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How values are weighted and rounded, so that their sums are exact in any order."""
+class WeightFacts:
+    """What must be known of all weights before weighted values can be summed."""
 
-    whole: bool  # whether weights are whole numbers of a total that is not too large
-    n_terms: int
+    whole: bool  # whether weights are whole numbers, but for factors by class
+    total: float  # of these numbers
+    n_rows: int
+    factor: float  # the largest
+
+    @classmethod
+    def of_all(cls, parts: Sequence["WeightFacts"]) -> "WeightFacts":
+        """Put the facts of several parts together."""
+        return cls(
+            all(part.whole for part in parts),
+            sum(part.total for part in parts),
+            sum(part.n_rows for part in parts),
+            max(part.factor for part in parts),
+        )
 
 
 class Part(JudgedPart):
@@ -92,12 +121,16 @@ class Part(JudgedPart):
         self._margins: dict[int, PartMargins] = {}
         self._scale = Scale(whole=False, n_terms=1)
 
-    def weight_facts(self) -> tuple[bool, float, int]:
-        """Whether all weights are whole, their sum if they are, and the number of rows."""
+    def weight_facts(self, by_class: Floats | None) -> WeightFacts:
+        """Tell what sums of weighted values need to know."""
+        n = len(self.y)
         if self.weights is None:
-            return True, float(len(self.y)), len(self.y)
-        whole = bool((self.weights == np.rint(self.weights)).all())
-        return whole, float(self.weights.sum()), len(self.y)
+            return WeightFacts(True, float(n), n, 1.0)
+        factors = np.ones(n) if by_class is None else by_class[self.given]
+        times = _multiples(self.weights, factors)
+        whole = bool((np.abs(times * factors - self.weights) <= self.weights * _GRAIN).all())
+        largest = float(factors[self.weights > 0].max(initial=0.0))
+        return WeightFacts(whole, float(times.sum()), n, largest)
 
     def set_scale(self, scale: Scale) -> None:
         """Take over how values are rounded."""
@@ -140,6 +173,8 @@ class Part(JudgedPart):
             assign_own_and_rival(self.X, packed, runs, found[0], found[1], part)
             for side in (0, 1):
                 distances(self.X, found[side], squares[side], part)
+            if sparse:
+                self._settle_ties(centers, part, found, squares)
             own[part], rival[part] = found
             near[part], far[part] = squares
 
@@ -151,9 +186,31 @@ class Part(JudgedPart):
         # The nearest of all, as `predict_cluster` sees it.
         d_own, d_rival = (to_distance(d, centers.dtype) for d in (near, far))
         wins = (d_own < d_rival) | ((d_own == d_rival) & (own < rival))
-        margins = PartMargins(len(centers), taken, own, rival, near, far, wins)
+        k, d = centers.shape
+        margins = PartMargins(k, d, taken, own, rival, near, far, wins)
         self._margins[number] = margins
         return np.bincount(margins.winner, minlength=len(centers))
+
+    def _settle_ties(
+        self, centers: npt.NDArray[np.floating], rows: Indices, found: Indices, squares: Floats
+    ) -> None:
+        """Let the reference decide who wins rows that are as far from their own as from the rival.
+
+        Parameters
+        ----------
+        centers : array of shape (k, d)
+        rows : array of shape (n,)
+        found : array of shape (2, n)
+            The own centre of each row, and its rival.
+        squares : array of shape (2, n)
+            INOUT. Rounded squared distances to them.
+        """
+        grain = 2.0 ** (1 - stable_bits(centers.shape[1])) + 4 * float(np.finfo(centers.dtype).eps)
+        near, far = squares
+        tied = np.flatnonzero(np.abs(near - far) <= grain * (near + far))
+        for side in (0, 1):
+            there = reference_squares(self.X, rows[tied], centers, found[side, tied])
+            squares[side, tied] = there
 
     def assign_as_seen(
         self, prototypes: Prototypes, came_from: Indices, changes: bool, number: int
@@ -161,7 +218,7 @@ class Part(JudgedPart):
         """Assign rows as their margins say."""
         return self.assign(prototypes, came_from, changes, self._margins[number].found())
 
-    def paid(self, number: int, slope: float, units: Floats) -> float:
+    def paid(self, number: int, slope: float, units: Floats) -> Floats:
         """Sum up 1 less the cost of each row."""
         margins = self._margins[number]
         return self._sum(1 - expit(slope * margins.relative()), margins.rows, units)
@@ -205,7 +262,7 @@ class Part(JudgedPart):
         codes = margins.winner.astype(np.intp) * self.n_classes + self.y[margins.rows]
         keys, group = np.unique(codes, return_inverse=True)
         terms = self._terms(np.ones(len(codes)), margins.rows, units)
-        return keys, np.bincount(group, terms, len(keys)).astype(np.float64)
+        return keys, _by_index(group, terms, len(keys))
 
     def largest_least(self, number: int) -> float:
         """Largest squared distance to the nearest prototype, times weight if weights are not whole.
@@ -213,13 +270,12 @@ class Part(JudgedPart):
         It bounds what `inertia` adds up.
         """
         margins = self._margins[number]
-        values = np.minimum(margins.near, margins.far)
-        return self._bound(values, margins.rows)
+        return self._bound(margins.least(), margins.rows)
 
-    def inertia(self, number: int, units: Floats) -> float:
+    def inertia(self, number: int, units: Floats) -> Floats:
         """Sum up squared distances to the nearest prototype."""
         margins = self._margins[number]
-        return self._sum(np.minimum(margins.near, margins.far), margins.rows, units)
+        return self._sum(margins.least(), margins.rows, units)
 
     def moved_between(self, number: int, other: int | None) -> int:
         """Count rows that another prototype wins than before; None stands for their cells."""
@@ -228,43 +284,50 @@ class Part(JudgedPart):
         return int((before != margins.winner).sum())
 
     def pull_bounds(self, number: int, slope: float, least: float) -> Floats:
-        """Largest pull and push, and each times the length of sums."""
+        """Largest pull or push, and the largest of them times the length of sums."""
         margins = self._margins[number]
         pull, push, length = margins.pulls(slope, least)
-        values = (pull, push, np.abs(pull) * length, np.abs(push) * length)
-        return np.array([self._bound(v, margins.rows) for v in values])
+        both = np.maximum(np.abs(pull), np.abs(push))
+        return np.array([self._bound(v, margins.rows) for v in (both, both * length)])
 
     def gradient(
         self,
         number: int,
         slope: float,
         least: float,
-        shift: Floats | None,
+        shift: Floats,
         reach: Floats,
         bounds: Floats,
     ) -> tuple[Floats, Floats, Floats]:
-        """Sum up pulls, what they would be without cancelling, and pulls times rows."""
+        """Sum up pulls, what they would be without cancelling, and pulls times rows less shift."""
         margins = self._margins[number]
         pull, push, length = margins.pulls(slope, least)
-        k = margins.k
-        weights, strength, points = np.zeros(k), np.zeros(k), np.zeros((k, self.X.shape[1]))
-        for side, (index, values) in enumerate(((margins.own, pull), (margins.rival, push))):
-            weights += self._by(index, values, margins, self._units(bounds[side]))
-            strong = np.abs(values) * length
-            strength += self._by(index, strong, margins, self._units(bounds[2 + side]))
-            self._add(margins.rows, index, values, shift, self._units(reach * bounds[side]), points)
+        pull_units, strength_units, point_units = (
+            self._scale.units(bound) for bound in (*bounds, reach * bounds[0])
+        )
+        s, k, d = len(pull_units), margins.k, self.X.shape[1]
+        weights, strength, points = np.zeros((s, k)), np.zeros((s, k)), np.zeros((s, k, d))
+        for index, values in ((margins.own, pull), (margins.rival, push)):
+            weights += self._by(index, values, margins, pull_units)
+            strength += self._by(index, np.abs(values) * length, margins, strength_units)
+            self._add(margins.rows, index, values, shift, point_units, points)
         return weights, strength, points
 
-    def worst(self, number: int, c: int, count: int) -> tuple[Floats, npt.NDArray[np.floating]]:
-        """Find the rows of a class with the largest margins, so many at least, if there are."""
-        margins = self._margins[number]
+    def worst(self, number: int, c: int, count: int) -> Worst:
+        """Find the different rows of a class with the largest margins, so many if there are."""
+        margins, d = self._margins[number], self.X.shape[1]
         relative = margins.relative()
         mine = (self.y[margins.rows] == c) & (margins.near > 0) & (margins.far > 0)
         rows = np.flatnonzero(mine)
-        if len(rows) > count:
-            bar = np.partition(relative[rows], -count)[-count]
-            rows = rows[relative[rows] >= bar]
-        return relative[rows], dense_rows(self.X, margins.rows[rows])
+        rows = rows[np.argsort(-relative[rows], kind="stable")]
+        found = np.empty(0), np.empty((0, d), dtype=self.X.dtype)
+        for tile in tiles(len(rows), max(count, _VALUES // d)):
+            here = rows[tile]
+            if len(found[0]) == count and relative[here[0]] < found[0][-1]:
+                break
+            found = worst_first([found, (relative[here], dense_rows(self.X, margins.rows[here]))])
+            found = found[0][:count], found[1][:count]
+        return found
 
     def ends(self, number: int, which: Indices) -> Ends:
         """First and last row, by their values, of those that some prototypes win."""
@@ -306,70 +369,113 @@ class Part(JudgedPart):
             distances(self.X[tile], np.zeros(n, dtype=np.intp), self._spread[tile])
 
         self.for_tiles(task, 1)
+        self._spread = stable_squares(self._spread, self.n_features)
         if self.active is not None:
             self._spread[~self.active] = 0.0
         return self._bound(self._spread, np.arange(len(self.y)))
 
-    def spread_sum(self, units: Floats) -> float:
+    def spread_sum(self, units: Floats) -> Floats:
         """Sum up squared distances to the point that `spread_bound` was given."""
         squares, self._spread = self._spread, np.empty(0)
         return self._sum(squares, np.arange(len(self.y)), units)
 
-    def weight_sum(self, units: Floats) -> float:
+    def weight_sum(self, units: Floats) -> Floats:
         """Sum up the weights of the rows."""
         return self._sum(np.ones(len(self.y)), np.arange(len(self.y)), units)
 
-    def _sum(self, values: Floats, rows: Indices, units: Floats) -> float:
-        return float(self._terms(values, rows, units).sum())
+    def _sum(self, values: Floats, rows: Indices, units: Floats) -> Floats:
+        """Sum a value per row, times the row's weight, in slices."""
+        return self._terms(values, rows, units).sum(axis=1)
 
     def _by(
         self, index: npt.NDArray[np.int32], values: Floats, margins: PartMargins, units: Floats
     ) -> Floats:
         """Sum a value per row, times the row's weight, over the rows of each prototype."""
-        terms = self._terms(values, margins.rows, units)
-        return np.bincount(index, terms, margins.k).astype(np.float64)
+        return _by_index(index, self._terms(values, margins.rows, units), margins.k)
 
     def _bound(self, values: Floats, rows: Indices) -> float:
         """Largest magnitude of what `_terms` rounds."""
-        if not self._scale.whole and self.weights is not None:
-            values = values * self.weights[rows]
+        factors, _ = self._split_weights(rows)
+        values = values if factors is None else values * factors
         return float(np.abs(values).max(initial=0.0))
 
-    def _terms(self, values: Floats, rows: Indices, units: Floats) -> Floats:
-        """Weight values, and round them so that their sums are exact in any order."""
-        weights = None if self.weights is None else self.weights[rows]
-        if weights is not None and not self._scale.whole:
-            values, weights = values * weights, None
-        rounded = cut(values[:, None], units)[0, :, 0]
-        return rounded if weights is None else rounded * weights
+    def _split_weights(self, rows: Indices) -> tuple[Floats | None, Floats | None]:
+        """Tell what to multiply values by before they are rounded, and after that.
 
-    def _units(self, bounds: Floats) -> Floats:
-        return one_slice(bounds, self._scale.n_terms)
+        After that by whole numbers, as if rows were there so many times.
+        """
+        if self.weights is None:
+            return None, None
+        weights, by_class = self.weights[rows], self._scale.by_class
+        if not self._scale.whole:
+            return weights, None
+        if by_class is None:
+            return None, weights
+        factors = by_class[self.given[rows]]
+        return factors, _multiples(weights, factors)
+
+    def _terms(self, values: Floats, rows: Indices, units: Floats) -> Floats:
+        """Weight values, and round them so that their sums are exact in any order.
+
+        Returns
+        -------
+        terms : array of shape (n_slices, n_rows)
+        """
+        factors, times = self._split_weights(rows)
+        values = values if factors is None else values * factors
+        rounded = cut(values[:, None], units)[:, :, 0]
+        return rounded if times is None else rounded * times
 
     def _add(
         self,
         which: Indices,
         index: npt.NDArray[np.int32],
         coefficient: Floats,
-        shift: Floats | None,
+        shift: Floats,
         units: Floats,
         points: Floats,
     ) -> None:
-        """Add up coefficients times rows, by prototype."""
-        whole = self._scale.whole
-        if not whole and self.weights is not None:
-            coefficient = coefficient * self.weights[which]
+        """Add up coefficients times rows less a shift, by prototype."""
+        factors, times = self._split_weights(which)
         everywhere, groups = np.zeros(len(self.y)), np.full(len(self.y), NOBODY)
-        everywhere[which], groups[which] = coefficient, index
+        everywhere[which] = coefficient if factors is None else coefficient * factors
+        groups[which] = index
+        weights = None
+        if times is not None:
+            weights = np.zeros(len(self.y))
+            weights[which] = times
 
         def task(tile: slice) -> None:
             order, starts = by_group(groups[tile])
             if not len(order):
                 return
-            weights = self.weights[tile] if whole and self.weights is not None else None
-            here = self.X[tile], shift, everywhere[tile], weights, order, starts, units[0]
+            w = None if weights is None else weights[tile]
+            here = self.X[tile], shift, everywhere[tile], w, order, starts, units
             part = rounded_sums(*here, self.loops)
             with self._lock:  # exact sums: the order in which tiles arrive does not matter
-                points[groups[tile][order[starts]]] += part
+                points[:, groups[tile][order[starts]]] += part
 
         self.for_tiles(task, 1)
+
+
+def _multiples(weights: Floats, factors: Floats) -> Floats:
+    """How many times the factor each weight is, a whole number; 0 where both are 0."""
+    return np.rint(np.divide(weights, factors, out=np.zeros_like(weights), where=factors > 0))
+
+
+def _by_index(index: Indices | npt.NDArray[np.int32], slices: Floats, count: int) -> Floats:
+    """Add up the columns of slices that have the same index."""
+    return np.array([np.bincount(index, piece, count) for piece in slices], dtype=np.float64)
+
+
+def worst_first(several: Sequence[Worst]) -> Worst:
+    """Put rows in the order of their margins, the largest first, and then of their values.
+
+    Identical rows, which have the same margin, count once.
+    """
+    relative, values = (np.concatenate(part) for part in zip(*several, strict=True))
+    order = np.lexsort((*values.T[::-1], -relative))
+    relative, values = relative[order], values[order]
+    first = np.ones(len(values), dtype=bool)
+    first[1:] = (values[1:] != values[:-1]).any(axis=1)
+    return relative[first], values[first]

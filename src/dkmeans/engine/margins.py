@@ -11,6 +11,7 @@ Its gradient pulls the own prototype towards the row and pushes the rival away, 
 fade with the distance from the border: the paper's repulsion made smooth.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import finalize
@@ -18,17 +19,20 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.grids import one_slice
-from dkmeans.engine.margin_part import Scale
+from dkmeans.engine.cells import comparable
+from dkmeans.engine.grids import Scale
+from dkmeans.engine.margin_part import WeightFacts, worst_first
+from dkmeans.engine.merging import by_key, outermost
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.sums import Sums, add_up
 from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.reference import inner_products
 from dkmeans.model.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost that counts
-_WHOLE = 2.0**26  # whole weights up to this total count as rows so many times, to the last bit
+_WHOLE = 2.0**40  # whole weights up to this total count as rows so many times, to the last bit
 _NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, counts as zero
 _BESIDE = 2.0**-10  # how far beside a prototype its twin is, relative to its rows
 _NEAR = 1e-6  # rows this near to both, relative to the data's spread, pull no harder than that
@@ -93,24 +97,25 @@ class Field:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        facts = rows.each("weight_facts")
-        whole = all(fact[0] for fact in facts)
-        n_terms = sum(fact[1] for fact in facts) if whole else np.inf
-        n_rows = sum(fact[2] for fact in facts)
-        whole = n_terms <= _WHOLE
-        self._scale = Scale(whole, int(n_terms) if whole else n_rows)
+        facts = WeightFacts.of_all(rows.each("weight_facts", rows.by_class))
+        whole = facts.whole and facts.total <= _WHOLE
+        self._scale = Scale(whole, int(facts.total) if whole else facts.n_rows, rows.by_class)
         rows.each("set_scale", self._scale)
         # What a value of at most 1 is rounded to.
-        self._unit = self._units(1.0 if whole else rows.facts.heaviest)
-        self.weight = sum(rows.each("weight_sum", self._unit))
+        self._unit = self._scale.units(facts.factor if whole else rows.facts.heaviest)
+        self._weight: Floats = np.sum(rows.each("weight_sum", self._unit), axis=0)  # in slices
         self.middle: Floats = rows.tally_all().means[0]
-        self._shift = None if rows.facts.n_terms is not None else self.middle  # sparse rows stay so
         boxes = rows.each("box")
         self.low: Floats = np.min([low for low, _ in boxes], axis=0)
         self.high: Floats = np.max([high for _, high in boxes], axis=0)
+        # Columns far from zero are shifted, so that they lose no accuracy. In all others, which
+        # may be sparse, zero is within the data.
+        has_zero = (self.low <= 0) & (self.high >= 0)
+        self._shift = np.where(has_zero, 0.0, self.middle)
+        self._reach = np.maximum(np.abs(self.low - self._shift), np.abs(self.high - self._shift))
         bound = max(rows.each("spread_bound", self.middle.astype(rows.dtype)[None, :]))
         # Mean squared distance of the rows to their mean.
-        self.spread = sum(rows.each("spread_sum", self._units(bound))) / self.weight
+        self.spread = float(self._mean(rows.each("spread_sum", self._scale.units(bound))))
 
     def margins(self, prototypes: Prototypes) -> Margins:
         """Find each row's own and rival prototype, of two classes at least.
@@ -125,12 +130,15 @@ class Field:
 
     def cost(self, margins: Margins, slope: float) -> float:
         """Mean cost of the rows; those that no prototype stands for cost 1."""
-        paid = sum(self._rows.each("paid", margins.number, slope, self._unit))
-        return 1 - paid / self.weight
+        paid = self._mean(self._rows.each("paid", margins.number, slope, self._unit))
+        return 1 - float(paid)
 
     def costs(self, margins: Margins, slope: float, *, wary: bool) -> Floats:
-        """Sum up costs f over the rows of each prototype's class, or f (1 - f) if wary."""
-        return np.sum(self._rows.each("costs", margins.number, slope, wary, self._unit), axis=0)
+        """Sum up costs f over the rows of each prototype's class, or f (1 - f) if wary.
+
+        As shares of the weight of all rows.
+        """
+        return self._mean(self._rows.each("costs", margins.number, slope, wary, self._unit))
 
     def losers(self, margins: Margins, classes: Indices) -> tuple[Indices, Indices]:
         """Count rows by own prototype: those that another class wins, and the others."""
@@ -150,12 +158,9 @@ class Field:
         """Gradient of the cost at a slope with respect to the centres, but for a factor."""
         pulls = margins.number, slope, _NEAR * self.spread
         bounds = np.max(self._rows.each("pull_bounds", *pulls), axis=0)
-        shift = 0.0 if self._shift is None else self._shift
-        reach = np.maximum(np.abs(self.low - shift), np.abs(self.high - shift))
-        found = self._rows.each("gradient", *pulls, self._shift, reach, bounds)
-        weights, strength, points = (np.sum(part, axis=0) for part in zip(*found, strict=True))
-        offset = centers if self._shift is None else centers - self._shift
-        gradient: Floats = weights[:, None] * offset - points
+        found = self._rows.each("gradient", *pulls, self._shift, self._reach, bounds)
+        weights, strength, points = (self._mean(part) for part in zip(*found, strict=True))
+        gradient: Floats = weights[:, None] * (centers - self._shift) - points
         gradient[np.abs(gradient).max(axis=1) <= _NOISE * strength] = 0.0
         return gradient
 
@@ -174,15 +179,8 @@ class Field:
         chosen, places = [], []
         for c in np.unique(classes[which]).tolist():
             mine = which[classes[which] == c]
-            found = self._rows.each("worst", margins.number, c, len(mine))
-            relative, values = (np.concatenate(part) for part in zip(*found, strict=True))
-            if len(relative) > len(mine):
-                bar = np.partition(relative, -len(mine))[-len(mine)]
-                values, relative = values[relative >= bar], relative[relative >= bar]
-            values = values[np.lexsort((*values.T[::-1], -relative))]
-            fresh = np.ones(len(values), dtype=bool)
-            fresh[1:] = (values[1:] != values[:-1]).any(axis=1)
-            values = values[fresh][: len(mine)]
+            _, values = worst_first(self._rows.each("worst", margins.number, c, len(mine)))
+            values = values[: len(mine)]
             chosen.append(mine[: len(values)])
             places.append(values.astype(np.float64))
         if not chosen:
@@ -205,13 +203,14 @@ class Field:
             The prototypes for which there was a place.
         places : array
         """
-        counts = margins.counts
+        codes, weight = self._won_weights(margins)
+        won = comparable(np.bincount(codes // self._rows.n_classes, weight, len(margins.counts)))
         chosen, places = [], []
         for c in np.unique(prototypes.classes[idle]):
-            busy = np.flatnonzero((prototypes.classes == c) & (counts > 1))
-            busy = busy[np.argsort(-counts[busy], kind="stable")]
+            busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
+            busy = busy[np.argsort(-won[busy], kind="stable")]  # the heaviest first
             waiting = idle[prototypes.classes[idle] == c].tolist()
-            ends = _outermost(self._rows.each("ends", margins.number, busy))
+            ends = outermost(self._rows.each("ends", margins.number, busy))
             for p in busy.tolist():
                 x, z = ends[p].astype(np.float64)
                 center = prototypes.centers[p].astype(np.float64)
@@ -229,11 +228,12 @@ class Field:
         codes, weight = self._won_weights(margins)
         starts = run_starts(codes // self._rows.n_classes)
         heaviest = np.maximum.reduceat(weight, starts)
-        bound = max(self._rows.each("largest_least", margins.number))
+        units = self._scale.units(max(self._rows.each("largest_least", margins.number)))
+        inertia, _ = total(np.sum(self._rows.each("inertia", margins.number, units), axis=0))
         return Pass(
             n_mixed=int((np.diff(np.append(starts, len(codes))) > 1).sum()),
-            impurity=float(1 - heaviest.sum() / self.weight),
-            inertia=sum(self._rows.each("inertia", margins.number, self._units(bound))),
+            impurity=float(1 - heaviest.sum() / total(self._weight)[0]),
+            inertia=float(inertia),
             **facts,
         )
 
@@ -252,20 +252,14 @@ class Field:
 
     def _won_weights(self, margins: Margins) -> tuple[Indices, Floats]:
         """Weight by winner and class."""
-        found = self._rows.each("won_weights", margins.number, self._unit)
-        codes, weights = (np.concatenate(part) for part in zip(*found, strict=True))
-        keys, group = np.unique(codes, return_inverse=True)
-        return keys, np.bincount(group, weights, len(keys)).astype(np.float64)
+        keys, slices = by_key(self._rows.each("won_weights", margins.number, self._unit))
+        return keys, total(slices)[0]
 
-    def _units(self, bounds: Floats | float) -> Floats:
-        return one_slice(bounds, self._scale.n_terms)
+    def _mean(self, parts: Sequence[Floats]) -> Floats:
+        """Add up slices that parts have summed, and divide by the weight of all rows.
 
-
-def _outermost(parts: list[dict[int, Any]]) -> dict[int, Any]:
-    """First and last row, by their values, over all parts."""
-    found: dict[int, Any] = {}
-    for part in parts:
-        for p, rows in part.items():
-            both = np.concatenate([found[p], rows]) if p in found else rows
-            found[p] = both[np.lexsort(both.T[::-1])[[0, -1]]]
-    return found
+        Rounded once, so that it is the same whatever constant all weights are multiplied by.
+        """
+        slices = np.sum(parts, axis=0)
+        weight = self._weight.reshape(-1, *np.ones(slices.ndim - 1, dtype=int))
+        return ratio(slices, weight)

@@ -1,12 +1,13 @@
 """Putting together what several parts return, where they are, before it travels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dkmeans.engine.exemplars import nearer
 from dkmeans.engine.grids import Facts
+from dkmeans.engine.margin_part import WeightFacts
 from dkmeans.engine.part import Assigned, better
 from dkmeans.engine.sums import add_up
 
@@ -28,18 +29,13 @@ def _assigned(results: list[Assigned]) -> Assigned:
     )
 
 
-def _by_key(results: list[Any]) -> Any:
+def by_key(results: Sequence[Any]) -> Any:
     """Add up columns of slices that have the same key."""
     keys = np.unique(np.concatenate([key for key, _ in results]))
     slices = np.zeros((results[0][1].shape[0], len(keys)))
     for key, part in results:
         slices[:, np.searchsorted(keys, key)] += part
     return keys, slices
-
-
-def _weights_by_key(results: list[Any]) -> Any:
-    keys, slices = _by_key([(key, weights[None]) for key, weights in results])
-    return keys, slices[0]
 
 
 def _picked(results: list[Any]) -> Any:
@@ -56,7 +52,7 @@ def _nearest(results: list[Any]) -> Any:
     return first
 
 
-def outermost(results: list[dict[int, Any]]) -> dict[int, Any]:
+def outermost(results: Sequence[dict[int, Any]]) -> dict[int, Any]:
     """First and last row, by their values, over all parts."""
     found: dict[int, Any] = {}
     for part in results:
@@ -90,18 +86,18 @@ _MERGES: dict[str, Merge] = {
     "facts": Facts.of_all,
     "gather": max,
     "gradient": _each_summed,
-    "inertia": sum,
+    "inertia": _summed,
     "largest_least": max,
     "losers": _each_summed,
     "margins": _summed,
     "moved_between": sum,
-    "on_others": _by_key,
-    "paid": sum,
+    "on_others": by_key,
+    "paid": _summed,
     "pick": _picked,
     "pull_bounds": lambda r: np.max(r, axis=0),
     "spread_bound": max,
-    "spread_sum": sum,
-    "square_sums": _by_key,
+    "spread_sum": _summed,
+    "square_sums": by_key,
     "strays": lambda r: tuple(np.unique(part) for part in _each_joined(r)),
     "tally": add_up,
     "tally_all": add_up,
@@ -110,8 +106,8 @@ _MERGES: dict[str, Merge] = {
     "tally_sides": add_up,
     "tally_won": add_up,
     "try_without": all,
-    "weight_facts": lambda r: (all(f[0] for f in r), sum(f[1] for f in r), sum(f[2] for f in r)),
-    "weight_sum": sum,
-    "won_weights": _weights_by_key,
+    "weight_facts": WeightFacts.of_all,
+    "weight_sum": _summed,
+    "won_weights": by_key,
     "worst": _each_joined,
 }

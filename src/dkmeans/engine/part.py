@@ -22,6 +22,7 @@ from dkmeans.kernels.assign import assign, assign_nearly
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.distances import OwnDistances, on_far_side, paired_distances
 from dkmeans.kernels.pack import pack
+from dkmeans.kernels.reference import stable_squares
 from dkmeans.kernels.rowhash import Hashes, hash_rows
 from dkmeans.model.prototypes import Prototypes
 
@@ -358,7 +359,8 @@ class CellPart(SummablePart):
         return codes
 
     def _largest_square(self) -> float:
-        squares = self.squares if self.weights is None else self.squares * self.weights
+        squares = stable_squares(self.squares, self.n_features)
+        squares = squares if self.weights is None else squares * self.weights
         active = squares if self.active is None else squares[self.active]
         return float(active.max(initial=0.0))
 

@@ -13,10 +13,12 @@ from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import all_distances, paired_distances
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import to_distance
+from dkmeans.kernels.rowhash import Hashes, hash_rows
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 22
 _MANY = 1 << 15
+_HASHED = 4096  # rows that are hashed together
 
 
 def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
@@ -45,6 +47,11 @@ def distances(
     out = np.empty((X.shape[0], len(centers)), dtype=centers.dtype)
     for_tiles(lambda t: all_distances(X[t], centers, out[t]), X, 4 * len(centers), n_threads)
     return out
+
+
+def hashes(X: Matrix) -> Hashes:
+    """Hash all rows; identical ones alike."""
+    return np.concatenate([hash_rows(X[tile]) for tile in tiles(X.shape[0], _HASHED)])
 
 
 def class_distances(

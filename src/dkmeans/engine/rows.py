@@ -52,6 +52,8 @@ class Rows:
         What earlier rows left, if it is to be added to tallies of these.
     n_centers : int
         How many centres the rows are going to be compared with, about.
+    by_class : array of shape (n_classes,), optional
+        Class weights that the weights of the rows have in them as a factor.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class Rows:
         *,
         remembered: Memory | None = None,
         n_centers: int = 1,
+        by_class: Floats | None = None,
     ) -> None:
         self._team, self.dtype, self.n_classes = team, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
+        self.by_class = by_class
         # By the size of the whole, so that all parts are treated alike.
         compiled = is_worth_it(n_values, n_centers)
         self._by_change = compiled and loops_if(compiled=True) is not None
@@ -346,6 +350,7 @@ class Rows:
             self._n_values,
             self.n_classes,
             n_centers=self._n_centers,
+            by_class=self.by_class,
         )
 
     def next_margins(self) -> int:

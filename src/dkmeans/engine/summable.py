@@ -13,6 +13,8 @@ from dkmeans.engine.tally import by_group
 from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, most_terms
 from dkmeans.kernels.compiled import loops_if
+from dkmeans.kernels.exact import most_bits
+from dkmeans.kernels.reference import stable_squares
 from dkmeans.kernels.tally import group_sums, group_totals
 
 _TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
@@ -80,7 +82,7 @@ class SummablePart:
             *self._magnitudes(),
             float(positive.max(initial=0.0)),
             float(positive.min(initial=np.inf)),
-            self.weights is not None,
+            0 if self.weights is None else most_bits(positive),
             self.active is not None,
         )
 
@@ -153,7 +155,8 @@ class SummablePart:
         keys = present(codes)
         squares = np.zeros((len(units), len(keys)))
         if self.loops and self.weights is None:  # so quick that threads would only cost
-            self.loops.add_totals(self.squares, _places(codes, keys), units, squares)
+            values = stable_squares(self.squares, self.n_features)
+            self.loops.add_totals(values, _places(codes, keys), units, squares)
             return keys, squares
 
         def task(tile: slice) -> None:
@@ -162,7 +165,8 @@ class SummablePart:
                 return
             at = np.searchsorted(keys, codes[tile][order[starts]])
             w = None if self.weights is None else self.weights[tile]
-            part = group_totals(self.squares[tile], units, order, starts, w)
+            values = stable_squares(self.squares[tile], self.n_features)
+            part = group_totals(values, units, order, starts, w)
             with self._lock:
                 squares[:, at] += part
 

@@ -93,8 +93,7 @@ class Tally:
     @property
     def means(self) -> Floats:
         """S / N."""
-        weight, low = total(self.weights)
-        return ratio(total(self.sums), (weight[:, None], low[:, None]))
+        return ratio(self.sums, self.weights[:, :, None])
 
 
 def by_group(codes: Indices) -> tuple[Indices, Indices]:

@@ -8,7 +8,14 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.exact import cut, grid_units, slice_count, total
-from dkmeans.kernels.reference import inner_products, squared_distances, to_distance
+from dkmeans.kernels.reference import (
+    inner_products,
+    squared_distances,
+    stable_squares,
+    to_distance,
+)
+
+_PAIR_BYTES = 1 << 22  # float64 bytes of rows that the reference settles at a time
 
 
 class OwnDistances:
@@ -16,7 +23,9 @@ class OwnDistances:
 
     Dense rows take the reference's sum. Sparse rows visit their stored values only, and add the
     squares of the centre in all other columns; that part is a difference of exact sums, so
-    nothing is lost where it is small. The result is the same but for rounding.
+    nothing is lost where it is small. This sum has the terms of the reference in another order;
+    it is rounded to `stable_squares`, and where its error may change that, the reference settles
+    it. So `stable_squares` of the result are the same for both kinds of rows.
 
     Parameters
     ----------
@@ -41,6 +50,10 @@ class OwnDistances:
             units = grid_units(np.array([squares.max()]), d, slice_count(d, 106))
             self._slices = cut(squares, units)
             self._totals = self._slices.sum(axis=2)
+            # What the slices leave out, and how many terms a centre adds to the reference's sum.
+            left_out = (squares > 0) & (squares < units[-1] * 2.0**52)
+            self._lost = np.count_nonzero(left_out, axis=1) * units[-1]
+            self._n_terms = np.count_nonzero(squares, axis=1)
 
     def __call__(
         self, X: Matrix, labels: Indices, out: Floats, rows: Indices | None = None
@@ -78,6 +91,24 @@ class OwnDistances:
             here = self._slices[:, owner, X.indices]
             elsewhere[:, filled] -= np.add.reduceat(here, starts, axis=1)
         out += total(elsewhere)[0]
+        n_terms = np.minimum(lengths + self._n_terms[labels], X.shape[1]) + lengths
+        error = out * ((n_terms + 16) * 2.0**-53) + self._lost[labels]
+        least, most = (stable_squares(end, X.shape[1]) for end in (out - error, out + error))
+        doubtful = np.flatnonzero(least != most)
+        most[doubtful] = reference_squares(X, doubtful, self._centers, labels[doubtful])
+        out[:] = stable_squares(most, X.shape[1])
+
+
+def reference_squares(
+    X: Matrix, rows: Indices, centers: npt.NDArray[np.floating], labels: Indices
+) -> Floats:
+    """Squared reference distances of some rows, each to the centre with its label."""
+    squares = np.empty(len(rows))
+    step = max(1, _PAIR_BYTES // (8 * X.shape[1]))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        squares[part] = squared_distances(dense_rows(X, rows[part]), centers[labels[part]])
+    return squares
 
 
 def paired_distances(

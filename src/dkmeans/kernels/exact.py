@@ -11,6 +11,7 @@ With enough slices for the range of a column's values nothing is lost at all.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dkmeans.kernels.block import Floats
 
 _SPLITTER = 2.0**27 + 1.0  # Dekker's constant: cuts a 53-bit number into two halves
 _SMALLEST = -1074  # exponent of the smallest positive double
+_UNDERFLOW = 2.0**-1070  # what products may lose to it
 
 
 def slice_count(n_rows: int, bits: int) -> int:
@@ -27,6 +29,22 @@ def slice_count(n_rows: int, bits: int) -> int:
 
 def _slice_bits(n_rows: int) -> int:
     return 51 - int(n_rows).bit_length()
+
+
+def rounding_units(bounds: Floats, n_rows: int, bits: int) -> Floats:
+    """Choose units of which the finest does not depend on the number of rows.
+
+    So values are rounded to these bits below their bounds in the same way however many they are;
+    only into how many slices they are cut for the sum differs.
+
+    Returns
+    -------
+    units : array of shape (n_slices, n_columns)
+        Powers of two, coarsest first.
+    """
+    _, exponents = np.frexp(bounds)
+    steps = bits - _slice_bits(n_rows) * np.arange(slice_count(n_rows, bits))[::-1]
+    return np.ldexp(1.0, np.maximum(exponents[None, :] - steps[:, None], _SMALLEST))
 
 
 def grid_units(bounds: Floats, n_rows: int, n_slices: int) -> Floats:
@@ -66,8 +84,11 @@ def cut(values: Floats, units: Floats, rest: Floats | None = None) -> Floats:
         np.add(remainder, anchor, out=piece)
         piece -= anchor
         remainder -= piece
-        if level == 0 and rest is not None:
-            remainder += rest
+        if rest is not None:
+            # Takes as much of the rest as it can hold (Dekker's fast two-sum).
+            both = remainder + rest
+            rest = rest - (both - remainder)
+            remainder = both
     return slices
 
 
@@ -85,25 +106,77 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
     return high, a - high
 
 
+def leading_bits(values: Floats, bits: int) -> Floats:
+    """Round to so many significant bits."""
+    mantissas, exponents = np.frexp(values)
+    return np.ldexp(np.rint(np.ldexp(mantissas, bits)), exponents - bits)
+
+
+def most_bits(values: Floats) -> int:
+    """Count the significant bits of positive numbers, and return the largest count."""
+    whole = np.ldexp(np.frexp(values)[0], 53).astype(np.int64)
+    lowest = whole & -whole
+    return 54 - int(lowest.min(initial=1 << 53)).bit_length()
+
+
 def total(slices: Floats) -> tuple[Floats, Floats]:
     """Add up slices, coarsest first along axis 0, into a leading and a trailing part."""
+    high, low, _ = _added(slices)
+    return high, low
+
+
+def _added(slices: Floats) -> tuple[Floats, Floats, Floats]:
+    """Do the same, and tell how much of the sum the two parts leave out at most."""
     high = slices[0]
-    low = np.zeros_like(high)
+    low, left_out = np.zeros_like(high), np.zeros_like(high)
     for piece in slices[1:]:
-        s = high + piece
-        t = s - high
-        low = low + ((high - (s - t)) + (piece - t))  # Knuth's two-sum
-        high = s
-    s = high + low
-    return s, low - (s - high)
+        high, error = _two_sum(high, piece)
+        low, error = _two_sum(low, error)
+        left_out = left_out + np.abs(error)
+    return *_two_sum(high, low), left_out
 
 
-def ratio(numerator: tuple[Floats, Floats], denominator: tuple[Floats, Floats]) -> Floats:
-    """Divide two totals and round once, or very nearly so.
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Add without loss: the rounded sum and what the rounding left out (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
 
-    The mean of equal values is that value to the last bit.
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide sums that are given in slices, and round once.
+
+    Parameters
+    ----------
+    numerator : array of shape (n_slices, ...)
+    denominator : array of shape (m_slices, ...)
+        Positive sums. All axes but the first are broadcast to those of the numerator.
     """
-    (n, n_low), (d, d_low) = numerator, denominator
+    n, n_low, n_left_out = _added(numerator)
+    d, d_low, d_left_out = (np.broadcast_to(part, n.shape) for part in _added(denominator))
     q = n / d
-    p, p_low = product(q, np.broadcast_to(d, q.shape))
-    return q + ((((n - p) - p_low) + n_low) - q * d_low) / d
+    p, p_low = product(q, d)
+    rest = (n - p) - p_low  # of the division, which is exact
+    missing = (rest + n_low) - q * d_low
+    step = missing / d
+    result = np.asarray(q + step)
+    # The step is off by less than this. Where that matters, fractions have the last word.
+    rounding = np.abs(rest) + np.abs(n_low) + np.abs(q * d_low) + np.abs(missing)
+    error = (rounding * 2.0**-51 + n_left_out + np.abs(q) * d_left_out + _UNDERFLOW) / d
+    unsure = (q + (step - error) != q + (step + error)) & ((n != 0) | (n_left_out > 0))
+    if unsure.any():
+        # Not where nothing was rounded, as in the mean of two values that is half-way.
+        both, lost = _two_sum(rest, n_low)
+        back, back_low = product(step, d)
+        exact = (lost == 0) & (back == both) & (back_low == 0)
+        exact &= (d_low == 0) & (n_left_out == 0) & (d_left_out == 0)
+        shape = (len(denominator), *n.shape)
+        denominator = np.broadcast_to(denominator, shape).reshape(len(denominator), -1)
+        numerator = numerator.reshape(len(numerator), -1)
+        flat = result.reshape(-1)  # not a copy
+        for at in np.flatnonzero(unsure & ~exact).tolist():
+            above, below = (
+                sum(map(Fraction, slices[:, at].tolist())) for slices in (numerator, denominator)
+            )
+            flat[at] = float(above / below)
+    return result

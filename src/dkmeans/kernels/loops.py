@@ -103,11 +103,12 @@ def weighted_group_sums(
                 p = x * w
                 low[j] = ((x_high * w_high - p) + x_high * w_low + x_low * w_high) + x_low * w_low
                 rest[j] = p
-            _add_slice(rest, units[0], out[0, g])
-            for j in range(d):
-                rest[j] += low[j]
-            for s in range(1, n_slices):
+            for s in range(n_slices):
                 _add_slice(rest, units[s], out[s, g])
+                for j in range(d):  # takes as much of the low part as it can hold
+                    both = rest[j] + low[j]
+                    low[j] -= both - rest[j]
+                    rest[j] = both
         start = ends[g]
 
 
@@ -167,16 +168,25 @@ def rounded_sums(
     out: Floats,
 ) -> None:
     """Add up coefficients times rows less a shift, rounded; see `kernels.tally.rounded_sums`."""
-    anchors = _ANCHOR * units
+    n_slices, d = units.shape
+    rest, anchors = np.empty(d), _ANCHOR * units
     start = 0
     for g in range(len(ends)):
-        sums = out[g]
         for at in range(start, ends[g]):
             row = X[order[at]]
             coefficient, weight = coefficients[order[at]], weights[order[at]]
-            for j in range(len(row)):
+            first, sums, anchor = rest[:d], out[0, g], anchors[0]
+            for j in range(d):
                 term = (np.float64(row[j]) - shift[j]) * coefficient
-                sums[j] += ((term + anchors[j]) - anchors[j]) * weight
+                piece = (term + anchor[j]) - anchor[j]
+                sums[j] += piece * weight
+                first[j] = term - piece
+            for s in range(1, n_slices):
+                sums, anchor = out[s, g], anchors[s]
+                for j in range(d):
+                    piece = (first[j] + anchor[j]) - anchor[j]
+                    sums[j] += piece * weight
+                    first[j] -= piece
         start = ends[g]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix
-from dkmeans.kernels.exact import cut, product
+from dkmeans.kernels.exact import cut, grid_units, product, slice_count, total
 
 
 def group_sums(
@@ -64,12 +64,7 @@ def _group_sums_sparse(
     rest = None
     if weights is not None:
         values, rest = product(values, np.repeat(weights[order], np.diff(rows.indptr))[:, None])
-    sums = np.empty((len(units), len(starts), X.shape[1]))
-    ends = rows.indptr[np.append(starts, len(order))]
-    for level, piece in enumerate(cut(values, units, rest)):
-        grouped = sp.csr_array((piece[:, 0], rows.indices, ends), shape=(len(starts), X.shape[1]))
-        sums[level] = grouped.toarray()  # adds up entries of one column; exact in any order
-    return sums
+    return _summed_columns(cut(values, units, rest)[:, :, 0], rows, starts)
 
 
 def group_totals(
@@ -82,9 +77,34 @@ def group_totals(
     return np.add.reduceat(cut(column, units, rest)[:, :, 0], starts, axis=1)
 
 
+def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Floats:
+    """Sum values of at least 0 by group as `np.bincount` does, in any order with the same result.
+
+    Parameters
+    ----------
+    groups : array of shape (n,)
+    values : array of shape (n,) or None
+        None stands for ones. They are rounded to 2^-160 of the largest.
+    n_groups : int
+    """
+    if values is None or not values.any():
+        return np.bincount(groups, values, n_groups).astype(np.float64)
+    largest = values.max()
+    exponent = np.frexp(largest)[1]
+    rest = np.ldexp(values, -exponent)  # near 1, so that nothing overflows
+    bits = 54 + int(np.ceil(np.log2(largest) - np.log2(values[values > 0].min())))
+    units = grid_units(np.ones(1), len(values), slice_count(len(values), min(bits, 160)))
+    slices = []
+    for unit in units:
+        piece = cut(rest[:, None], unit[None])[0, :, 0]
+        slices.append(np.bincount(groups, piece, n_groups))
+        rest -= piece
+    return np.ldexp(total(np.array(slices, dtype=np.float64))[0], exponent)
+
+
 def rounded_sums(
     X: Matrix,
-    shift: Floats | None,
+    shift: Floats,
     coefficients: Floats,
     weights: Floats | None,
     order: Indices,
@@ -99,34 +119,26 @@ def rounded_sums(
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-    shift : array of shape (d,) or None
-        None for CSR rows, which must stay sparse.
+    shift : array of shape (d,)
+        Zero in columns in which a row of a CSR matrix stores nothing: what is not stored adds
+        nothing then, as a zero in an array.
     coefficients : array of shape (n,)
     weights : array of shape (n,) or None
         None stands for ones.
     order, starts : arrays
         Row numbers sorted by group, and where each group starts in them.
-    units : array of shape (d,)
+    units : array of shape (n_slices, d)
     loops : module, optional
         `kernels.loops`, where it is to be used.
 
     Returns
     -------
-    sums : array of shape (n_groups, d)
+    sums : array of shape (n_slices, n_groups, d)
     """
-    anchor = units * (1.5 * 2.0**52)
     if sp.issparse(X):
-        rows = X[order]
-        lengths = np.diff(rows.indptr)
-        terms = rows.data * np.repeat(coefficients[order], lengths)
-        terms += anchor[rows.indices]
-        terms -= anchor[rows.indices]
-        if weights is not None:
-            terms *= np.repeat(weights[order], lengths)
-        ends = rows.indptr[np.append(starts, len(order))]
-        return sp.csr_array((terms, rows.indices, ends), shape=(len(starts), X.shape[1])).toarray()
+        return _rounded_sums_sparse(X, shift, coefficients, weights, order, starts, units)
     if loops is not None:
-        sums = np.zeros((len(starts), X.shape[1]))
+        sums = np.zeros((len(units), len(starts), X.shape[1]))
         ends = np.append(starts[1:], len(order))
         weights = np.ones(len(coefficients)) if weights is None else weights
         loops.rounded_sums(X, shift, coefficients, weights, order, ends, units, sums)
@@ -134,8 +146,38 @@ def rounded_sums(
     terms = X[order].astype(np.float64)
     terms -= shift
     terms *= coefficients[order][:, None]
-    terms += anchor
-    terms -= anchor
+    slices = cut(terms, units)
     if weights is not None:
-        terms *= weights[order][:, None]
-    return np.add.reduceat(terms, starts, axis=0)
+        slices *= weights[order][:, None]
+    return np.add.reduceat(slices, starts, axis=1)
+
+
+def _rounded_sums_sparse(
+    X: Matrix,
+    shift: Floats,
+    coefficients: Floats,
+    weights: Floats | None,
+    order: Indices,
+    starts: Indices,
+    units: Floats,
+) -> Floats:
+    rows = X[order]
+    lengths = np.diff(rows.indptr)
+    terms = rows.data.astype(np.float64)
+    terms -= shift[rows.indices]
+    terms *= np.repeat(coefficients[order], lengths)
+    slices = cut(terms[:, None], units[:, rows.indices, None])[:, :, 0]
+    if weights is not None:
+        slices *= np.repeat(weights[order], lengths)
+    return _summed_columns(slices, rows, starts)
+
+
+def _summed_columns(slices: Floats, rows: Matrix, starts: Indices) -> Floats:
+    """Sum slices of the stored values of CSR rows over groups of these rows, by column."""
+    shape = len(starts), rows.shape[1]
+    ends = rows.indptr[np.append(starts, rows.shape[0])]
+    sums = np.empty((len(slices), *shape))
+    for level, piece in enumerate(slices):
+        # Makes an array of entries of which several are of one column: exact in any order.
+        sums[level] = sp.csr_array((piece, rows.indices, ends), shape=shape).toarray()
+    return sums
