@@ -5,17 +5,23 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 SITE := docs/_build/html
+# Work is stolen, not dealt: tests of a file stay together, so that what they share is set up once.
+SPREAD := -n auto --dist worksteal
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check fuzz docs oldest oldest-compiled faults clean
+.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
 	@$(BIN)/dkmeans demo
 
-test:  ## lint, types, import layers, tests, doctests, oldest dependencies
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.ready-dev $(OLDEST)/.ready
-	@$(MAKE) --no-print-directory lint check oldest
+test: lint check  ## lint, types, import layers, tests, doctests: what every change must pass
+
+test-all:  ## all that, and what takes longer
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-more
+
+test-more: studies oldest oldest-compiled faults
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
@@ -23,9 +29,11 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Work is stolen, not dealt: tests of a file stay together, so that what they share is set up once.
 check: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=30 --durations-min=3
+	$(BIN)/python -m pytest $(SPREAD) --durations=10
+
+studies: $(VENV)/.ready-dev  ## slow tests of what comes out
+	$(BIN)/python -m pytest $(SPREAD) -m "study and not faults"
 
 # `make test` tries the same examples every time. Counterexamples are kept in fuzz-found.txt.
 MINUTES ?= 10
@@ -39,13 +47,13 @@ docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link
 	@$(BIN)/python tools/check_site.py $(SITE)
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
-	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m "not study and not faults" tests
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests
 
 faults: $(VENV)/.ready-dev  ## clusters whose workers die, processes that are killed: some minutes
-	$(BIN)/python -m pytest -n auto --dist worksteal -m faults
+	$(BIN)/python -m pytest $(SPREAD) -m faults
 
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
-	$(OLDEST)/bin/python -m pytest -n auto tests/test_compiled.py
+	$(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests/test_compiled.py
 
 # Virtual environments, made again only when pyproject.toml changes.
 

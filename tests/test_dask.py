@@ -25,6 +25,7 @@ from dkmeans.cluster import team
 from dkmeans.readers.blocks import SourceError
 
 pytestmark = [
+    pytest.mark.faults,
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
     # Dask itself calls pandas so when it reads Parquet.
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),

@@ -10,7 +10,10 @@ from test_blocks import same
 from dkmeans import DiscriminativeKMeans
 from dkmeans.cluster import source, team
 
-pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
+]
 SIZES = (40, 1, 0, 39, 20)
 
 
