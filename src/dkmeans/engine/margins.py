@@ -204,7 +204,8 @@ class Field:
         places : array
         """
         codes, weight = self._won_weights(margins)
-        won = comparable(np.bincount(codes // self._rows.n_classes, weight, len(margins.counts)))
+        cells, k = codes // self._rows.n_classes, len(margins.counts)
+        won = comparable(np.bincount(cells, weight, k).astype(np.float64))
         chosen, places = [], []
         for c in np.unique(prototypes.classes[idle]):
             busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
