@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from dkmeans.engine.grids import Facts
+from dkmeans.engine.margin_part import WeightFacts
 from dkmeans.engine.part import Assigned
 from dkmeans.engine.sums import Sums
 
-_RECORDS = {kind.__name__: kind for kind in (Assigned, Facts, Sums)}
+_RECORDS = {kind.__name__: kind for kind in (Assigned, Facts, Sums, WeightFacts)}
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
