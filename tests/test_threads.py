@@ -51,6 +51,12 @@ def test_environment_variables_are_honoured(name):
     assert printed.stdout.strip() == "1"
 
 
+def test_what_a_dask_cluster_leaves_in_the_environment_is_no_limit(monkeypatch):
+    free = default_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert default_threads() == free
+
+
 def test_workers_of_joblib_share_the_cores():
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         found = joblib.Parallel(2)(joblib.delayed(default_threads)() for _ in range(2))

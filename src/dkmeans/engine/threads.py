@@ -11,6 +11,16 @@ from threadpoolctl import ThreadpoolController
 _NO_LIMIT = 1 << 30
 
 
+def _omp_limit() -> int:
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) else _NO_LIMIT
+
+
+# Read once, as OpenMP does: a Dask cluster on this machine sets the variable for its workers, and
+# leaves it set in the process that started them.
+_OMP_LIMIT = _omp_limit()
+
+
 class _CalmBlas:
     """Holds BLAS to one thread while anyone needs it; threads may come and go in any order."""
 
@@ -54,13 +64,11 @@ calm_blas = _CalmBlas()  # each pass enters it; to enter it for a whole fit save
 def default_threads() -> int:
     """Count the cores this process may use, or fewer if someone has set a limit.
 
-    Limits are what OMP_NUM_THREADS says, and how many threads BLAS may use: that is where
+    Limits are what OMP_NUM_THREADS said at import, and how many threads BLAS may use: that is where
     OPENBLAS_NUM_THREADS, threadpoolctl and the workers of joblib leave theirs.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    limit = int(wanted) if wanted.isdigit() and int(wanted) else _NO_LIMIT
-    return max(1, min(cores or 1, limit, calm_blas.allowed()))
+    return max(1, min(cores or 1, _OMP_LIMIT, calm_blas.allowed()))
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:

@@ -18,7 +18,7 @@ from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, pl
 
 _GRID = 240  # points per side at which classes are looked up
 _MANY = 12  # more classes than this are named in the picture instead of beside it
-_LONGEST = 40  # letters of the name of a feature
+_LONGEST = 45  # characters of an axis label
 _ROOM = 0.035  # of the width, around the name of a region
 _LARGEST, _SMALLEST = 220.0, 22.0  # areas of markers, in square points
 
