@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans import validate
 from dkmeans.checks import check_same_kind, check_sample_weight, class_weights, finite_range
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Matrix
 from dkmeans.readers.blocks import Batch, SourceError, as_floats
 
@@ -135,7 +136,7 @@ class Look:
         np.take(place, y, out=y, mode="clip")  # without a copy
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
-        if estimator.metric != "cosine":
+        if not geometry_of(estimator.metric).bounded:
             largest = self._largest
             if not self._afresh:
                 largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))

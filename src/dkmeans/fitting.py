@@ -25,7 +25,7 @@ from dkmeans.engine.heldout import hold_out
 from dkmeans.engine.margins import Pass
 from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
-from dkmeans.kernels.sphere import as_centers
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
@@ -124,7 +124,7 @@ def _prepare(
         estimator.prune,
         best=estimator.growth == "best",
         refine=estimator.refine == "margin" and how != "on",
-        unit=estimator.metric == "cosine",
+        geometry=geometry_of(estimator.metric),
         make_way=how == "on",
     )
     choice = None
@@ -309,8 +309,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     """Apply a change by hand, and put together all fitted attributes that still hold."""
     before = prototypes(estimator, estimator.classes_)
     after, memory, sizes = change(before, estimator._memory, estimator.cluster_sizes_, *arguments)
-    unit = estimator.metric == "cosine"
-    centers = as_centers(after.centers, before.centers.dtype, unit=unit)
+    centers = geometry_of(estimator.metric).centers(after.centers, before.centers.dtype)
     after = replace(after, centers=centers)
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)
