@@ -95,7 +95,7 @@ def test_the_index_of_pandas_is_no_feature(place, path, name):
     index = with_index(path, name, columns, np.arange(30)[::-1] * 100)
     write(pa.table(columns), "plain.parquet")
     expected = DiscriminativeKMeans(3).fit("plain.parquet", "kind")
-    with pytest.warns(UserWarning, match=f"{path}: '{index}' is left out.*index"):
+    with pytest.warns(UserWarning, match=f"{path}: left out, the index .*'{index}'"):
         model = DiscriminativeKMeans(3).fit(path, "kind")
     assert model.feature_names_in_.tolist() == ["x", "z"]
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)

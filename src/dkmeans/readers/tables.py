@@ -65,10 +65,10 @@ class TableBlocks:
         _need_pyarrow()
         self._path, self._files = Path(path), _files(Path(path))
         self._label, self._weight = label, weight
+        self._is_text = _KINDS[self._files[0].suffix] == "csv"
         self._schema = _schema(self._files[0])
         self.names = self._features(columns)
         self._types = {name: self._schema.field(name).type for name in self._wanted}
-        self._is_text = _KINDS[self._files[0].suffix] == "csv"
         kinds = [self._types[name].to_pandas_dtype() for name in self.names]
         self.dtype = as_floats([np.float64] if self._is_text else kinds)
         self._step = rows_per_block(memory_mb, len(self.names), self.dtype.itemsize)
@@ -145,8 +145,8 @@ class TableBlocks:
         index = set(index_columns(self._schema)) - {self._label, self._weight}
         if index:
             warnings.warn(
-                f"{self._files[0]}: {', '.join(map(repr, sorted(index)))} is left out, as it is "
-                "the index that pandas stored with the table.",
+                f"{self._files[0]}: left out, the index that pandas stored: "
+                f"{', '.join(map(repr, sorted(index)))}.",
                 stacklevel=_CALLER,
             )
         return [name for name in names if name not in index]
@@ -156,8 +156,7 @@ class TableBlocks:
         import pyarrow as pa
 
         kind = self._schema.field(name).type
-        is_text = _KINDS[self._files[0].suffix] == "csv"
-        return _is_number(kind) or (is_text and bool(pa.types.is_null(kind)))
+        return _is_number(kind) or (self._is_text and bool(pa.types.is_null(kind)))
 
     def _check(self, file: Path) -> None:
         """Refuse a file whose columns differ from those of the first."""
