@@ -32,6 +32,62 @@ def check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
         )
 
 
+def as_csr(X: Any) -> Matrix:
+    """Make CSR of a sparse matrix of any format, each column at most once in a row, in order.
+
+    All that is sparse comes through here. SciPy's constructors do not look at index arrays, and
+    compiled code reads and writes wherever they point.
+    """
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, but the sparse array has {X.ndim}.")
+    if hasattr(X, "indptr"):
+        _check_index_arrays(X)
+    if X.dtype.kind in "biuf" and X.dtype != np.float32:
+        X = X.astype(np.float64, copy=False)
+    X = X.tocsr()
+    if not X.has_canonical_format or len(X.data) > X.nnz:
+        X = X.copy()
+        X.prune()
+        X.sum_duplicates()
+    return X
+
+
+def _check_index_arrays(X: Any) -> None:
+    """Refuse index arrays that point out of a CSR, CSC or BSR matrix."""
+
+    def require(ok: bool, problem: str) -> None:
+        if not ok:
+            raise ValueError(
+                f"X is a {X.format.upper()} matrix of the shape {X.shape} whose index arrays are "
+                f"not valid: {problem}; build it with scipy.sparse.coo_array, which checks them."
+            )
+
+    block = X.blocksize if X.format == "bsr" else (1, 1)
+    sizes = X.shape[0] // block[0], X.shape[1] // block[1]
+    n_lines, n_places = sizes[::-1] if X.format == "csc" else sizes
+    indptr, indices = X.indptr, X.indices
+    for name, array in (("indptr", indptr), ("indices", indices)):
+        integers = array.ndim == 1 and array.dtype.kind in "iu"
+        require(integers, f"{name} is not a list of integers")
+    require(
+        len(indptr) == n_lines + 1, f"indptr has {len(indptr)} entries, and must have {n_lines + 1}"
+    )
+    require(indptr[0] == 0, f"indptr starts with {indptr[0]}, and must start with 0")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        at = int(falls.argmax()) + 1
+        require(False, f"indptr falls from {indptr[at - 1]} to {indptr[at]} at position {at}")
+    end = int(indptr[-1])
+    n_indices, n_values = len(indices), len(X.data)
+    require(end <= n_indices, f"indptr ends with {end}, but indices has {n_indices} entries")
+    require(n_indices == n_values, f"indices has {n_indices} entries, but data has {n_values}")
+    if end:
+        low, high = int(indices[:end].min()), int(indices[:end].max())
+        odd = low if low < 0 else high
+        places = f"{n_places} {'rows' if X.format == 'csc' else 'columns'}"
+        require(low >= 0 and high < n_places, f"indices has {odd}, which is none of the {places}")
+
+
 def finite_range(X: Matrix, names: npt.NDArray[Any] | None, n_threads: int) -> float:
     """Refuse NaN and infinity, saying where, and return the largest magnitude."""
     values = X.data if sp.issparse(X) else X

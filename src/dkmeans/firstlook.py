@@ -91,9 +91,6 @@ class Look:
         """Bring a block to the type of all."""
         X = batch.X
         self.check_alike(batch.where, X.shape, X.dtype, sp.issparse(X))
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
         return X.astype(self._dtype, copy=False)
 
     def check_alike(

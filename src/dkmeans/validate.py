@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkmeans.checks import (
     InvalidParameterError,
+    as_csr,
     check_same_kind,
     check_sample_weight,
     check_squares,
@@ -256,8 +257,10 @@ def check_values(estimator: Any, X: Matrix) -> None:
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     """Call scikit-learn's validation, and name the column where it only names a value."""
+    if sp.issparse(X) and X.ndim == 2:  # or else scikit-learn says what is wrong
+        X = as_csr(X)
     try:
-        checked = validate_data(
+        return validate_data(
             estimator,
             X,
             accept_sparse="csr",
@@ -270,11 +273,6 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
         if any(words in str(error) for words in text):
             raise ValueError(_describe_text(X)) from error
         raise
-    table = checked[0] if isinstance(checked, tuple) else checked
-    if sp.issparse(table) and not table.has_canonical_format:
-        table = table.copy()
-        table.sum_duplicates()
-    return (table, checked[1]) if isinstance(checked, tuple) else table
 
 
 def _describe_text(X: Any) -> str:
