@@ -1,6 +1,7 @@
 """Inputs that once went wrong."""
 
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -124,6 +125,19 @@ def test_weights_near_the_ends_of_the_range(class_weight, weight):
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
     model = DiscriminativeKMeans(class_weight=class_weight).fit(X, y, np.full(8, weight))
     assert model.score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("growth", ["best", "paper"])
+def test_memory_for_sparse_rows_is_that_of_a_few_sets_of_centers(growth):
+    """Not that of arrays with all features for each row that is looked at."""
+    X = sp.random(400, 20_000, density=0.001, format="csr", random_state=0)
+    y = np.random.default_rng(0).integers(0, 3, 400)
+    model = DiscriminativeKMeans(6, growth=growth, repulsion=0.25)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * model.cluster_centers_.nbytes
 
 
 def test_subnormal_sparse_rows_get_the_labels_of_transform():
