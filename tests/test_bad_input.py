@@ -250,6 +250,75 @@ def test_sparse_matrices_with_repeated_entries_are_added_up_on_a_copy():
     assert model.cluster_centers_.tolist() == [[2.0, 1.0]]
 
 
+def string_dtype(**options):
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("NumPy has no StringDType before version 2")
+    return np.dtypes.StringDType(**options)
+
+
+def series(values, dtype):
+    return pytest.importorskip("pandas").Series(values, dtype=dtype)
+
+
+LABELS = {
+    "None": (lambda: ["a", "a", None, "b", None, "c"], r"None: 2 of .*, the first in row 2"),
+    "None in an array": (
+        lambda: np.array(["a", "a", "b", "b", "c", None], object),
+        r"None: 1 of .* missing, the first in row 5",
+    ),
+    "NaN": (lambda: [0, 0, 1, 1, np.nan, 2], r"NaN: 1 of .* missing, the first in row 4"),
+    "NaN in text": (lambda: ["a", "a", "b", "b", np.nan, "c"], r"NaN: 1 of .* in row 4"),
+    "pandas.NA": (lambda: series(["a", None, "b", "b", "c", "c"], "string"), r"1 of .* in row 1"),
+    "an Int64 column": (lambda: series([0, None, 1, 1, 2, 2], "Int64"), r"1 of .* in row 1"),
+    "missing in a StringDType": (
+        lambda: np.array(["a", "a", "b", "b", "c", None], string_dtype(na_object=None)),
+        r"None: 1 of .* in row 5",
+    ),
+    "numbers and text": (lambda: ["a", "a", 1, 1, 2, 2], r"text, such as 'a', and .* such as 1:"),
+    "numbers and text in an array": (
+        lambda: np.array([1, 1, "a", "a", 2, 2], object),
+        r"text, such as 'a', and .* such as 1:",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit", "batches"])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_are_none_are_named(name, way):
+    make, pattern = LABELS[name]
+    y = make()
+    model = DiscriminativeKMeans()
+    arguments = (lambda: iter([(X, y)]),) if way == "batches" else (X, y)
+    with pytest.raises(ValueError, match=pattern) as caught:
+        getattr(model, way if way == "partial_fit" else "fit")(*arguments)
+    assert one_sentence(str(caught.value))
+
+
+def test_labels_of_several_batches_are_of_one_kind():
+    with pytest.raises(ValueError, match=r"text, such as 'a', and .* such as 0:"):
+        DiscriminativeKMeans().fit(lambda: iter([(X, Y), (X, list("aabbcc"))]))
+
+
+LABEL_KINDS = {
+    "StringDType": lambda: np.array(list("aabbcc"), string_dtype()),
+    "objects": lambda: np.array(list("aabbcc"), object),
+    "a text column": lambda: series(list("aabbcc"), "string"),
+    "a category column": lambda: series(list("aabbcc"), "category"),
+    "numbers as objects": lambda: np.array([0, 0, 1, 1, 2, 2], object),
+    "an Int64 column": lambda: series([0, 0, 1, 1, 2, 2], "Int64"),
+}
+
+
+@pytest.mark.parametrize("name", LABEL_KINDS)
+def test_labels_of_many_kinds(name):
+    y = LABEL_KINDS[name]()
+    model = DiscriminativeKMeans().fit(X, y)
+    assert model.predict(X).tolist() == list(y)
+    assert model.score(X, y) == 1.0
+    assert model.partial_fit(X, y).predict(X).tolist() == list(y)
+    assert model.fit(lambda: iter([(X, y)])).predict(X).tolist() == list(y)
+
+
 def broken_csr(form=sp.csr_array, **arrays):
     """CSR of X with other index arrays than it should have; SciPy does not mind."""
     broken = form(X)

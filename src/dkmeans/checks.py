@@ -16,6 +16,8 @@ from dkmeans.kernels.tally import exact_totals
 _VALUES = 1 << 18  # that are looked at together: they stay in the cache
 WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light
 _CLASS_BITS = 43  # of class weights: times a whole weight up to 1024 they are exact
+_SMALL = 2.0**-420  # less than 2^-480 counts as zero, see `kernels.rowhash`
+_SMALL_TO_REFINE = 2.0**-200  # refinement divides by fourth powers of distances
 _NEGLIGIBLE = 1e-6  # a class with less than this share of the largest class weight counts as 0
 
 
@@ -30,6 +32,56 @@ def check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
             f"y has labels such as {new[0]!r}, but the labels known so far are such as {old[0]!r}: "
             "all must be numbers, or all must be text."
         )
+
+
+def as_labels(y: Any) -> Any:
+    """Make an array of labels, and refuse those that are missing, or both numbers and text.
+
+    What has no one dimension, and labels of any other kind, are left as they are.
+    """
+    if isinstance(y, list | tuple) and len({isinstance(value, str) for value in y}) == 2:
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y  # NumPy would make text of all of them
+    else:
+        labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "fOT":
+        return y if labels.ndim != 1 else labels
+    if labels.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(labels))
+    else:
+        missing = np.flatnonzero([_is_missing(value) for value in labels])
+    if len(missing):
+        row = int(missing[0])
+        value = "NaN" if str(labels[row]) == "nan" else labels[row]
+        raise ValueError(
+            f"y contains {value}: {len(missing)} of the labels are missing, the first in row "
+            f"{row}; drop these rows, or give them a label."
+        )
+    if labels.dtype.kind == "T":
+        return np.array(labels.tolist(), dtype=str)
+    values = labels.tolist()
+    if labels.dtype.kind == "O" and all(isinstance(v, str | numbers.Number) for v in values):
+        text = np.array([isinstance(value, str) for value in values], dtype=bool)
+        if text.any() and not text.all():
+            raise ValueError(
+                f"y has labels that are text, such as {values[int(text.argmax())]!r}, and labels "
+                f"that are numbers, such as {values[int(text.argmin())]!r}: make all of them text, "
+                "or all numbers."
+            )
+        return labels if text.all() else np.array(values)
+    return labels
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell whether a label is None, NaN, or a missing value of pandas."""
+    if value is None or isinstance(value, str):
+        return value is None
+    try:
+        return bool(value != value)
+    except TypeError:  # what pandas.NA says to any question
+        return True
+    except ValueError:  # an array, which is no label at all
+        return False
 
 
 def as_csr(X: Any) -> Matrix:
@@ -150,6 +202,21 @@ def check_squares(
         )
 
 
+def check_underflow(largest: float, dtype: npt.DTypeLike, *, refine: bool) -> None:
+    """Refuse rows so small that squares of what tells them apart count as zero.
+
+    Squares are of float64, so float32 has no such values.
+    """
+    if np.dtype(dtype) != np.float64 or not 0 < largest < (_SMALL_TO_REFINE if refine else _SMALL):
+        return
+    because = " with refine='margin'" if refine and largest >= _SMALL else ""
+    exponent = min(-int(np.frexp(largest)[1]), 1023)
+    raise ValueError(
+        f"X has no value larger than {largest:.3g}, and squares of such values underflow"
+        f"{because}: multiply X by a constant, for instance by 2.0**{exponent}."
+    )
+
+
 def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     """Refuse weights that are not numbers >= 0, one for each row."""
     if sample_weight is None:
@@ -189,6 +256,8 @@ def class_weights(
     if class_weight is None:
         return None
     if isinstance(class_weight, str):
+        if weights is not None:  # near 1, so that sums do not overflow
+            weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
         mass = exact_totals(y, weights, len(classes))
         present = mass > 0
         balanced = np.zeros(len(classes))

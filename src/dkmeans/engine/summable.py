@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from dkmeans.engine.grids import Facts, Grids
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.tally import by_group
-from dkmeans.engine.threads import for_each, tiles
+from dkmeans.engine.threads import for_each, sensible_threads, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, most_terms
 from dkmeans.kernels.compiled import loops_if
 from dkmeans.kernels.exact import most_bits
@@ -58,10 +58,10 @@ class SummablePart:
         self.n_classes, self.start = n_classes, start
         self.active = None if weights is None or weights.all() else weights > 0
         self.squares: Floats = np.zeros(len(y))
-        self.n_threads, self._memory_mb = n_threads, memory_mb
+        self.n_threads, self._memory_mb = sensible_threads(n_threads), memory_mb
         self._tile_bytes = _TILE_BYTES
         if memory_mb is not None:
-            self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
+            self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / self.n_threads))
         self._lock = Lock()
         self.loops: ModuleType | None = None
         self.n_terms: int | None = None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.readers.blocks import Batch, SourceError, csr_of_block
+from dkmeans.readers.blocks import Batch, SourceError, csr_of_block, labels_of_block
 
 
 class OwnBatches:
@@ -41,7 +41,7 @@ class OwnBatches:
             # Copies: the next batch is asked for while this one is worked on, and may be put into
             # the same array.
             X = csr_of_block(X, where).copy() if sp.issparse(X) else np.array(X)
-            y = np.array(y)
+            y = labels_of_block(y, where).copy()
             if X.ndim != 2 or y.shape != X.shape[:1]:
                 raise SourceError(
                     f"Batch {number} must have rows in X, and as many labels in y, but their "

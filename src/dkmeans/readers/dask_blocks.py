@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.readers.blocks import Batch, SourceError, csr_of_block
+from dkmeans.readers.blocks import Batch, SourceError, csr_of_block, labels_of_block
 
 
 def is_dask(X: Any) -> bool:
@@ -162,5 +162,5 @@ def _labels(y: Any, where: str) -> Any:
     if hasattr(y, "isna") and y.isna().any():
         count = int(y.isna().sum())
         raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
-    labels = np.asarray(y)
+    labels = labels_of_block(y, where)
     return labels.astype(str) if labels.dtype == object else labels
