@@ -92,8 +92,7 @@ def as_csr(X: Any) -> Matrix:
     """
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, but the sparse array has {X.ndim}.")
-    if hasattr(X, "indptr"):
-        _check_index_arrays(X)
+    check_index_arrays(X)
     if X.dtype.kind in "biuf" and X.dtype != np.float32:
         X = X.astype(np.float64, copy=False)
     X = X.tocsr()
@@ -104,8 +103,10 @@ def as_csr(X: Any) -> Matrix:
     return X
 
 
-def _check_index_arrays(X: Any) -> None:
-    """Refuse index arrays that point out of a CSR, CSC or BSR matrix."""
+def check_index_arrays(X: Any) -> None:
+    """Refuse index arrays that point out of a CSR, CSC or BSR matrix; other formats have none."""
+    if not hasattr(X, "indptr"):
+        return
 
     def require(ok: bool, problem: str) -> None:
         if not ok:
