@@ -60,7 +60,7 @@ class TableBlocks:
         self.dtype = as_floats([np.float64] if is_text else kinds)
         self._step = rows_per_block(memory_mb, len(self.names), self.dtype.itemsize)
         for file in self._files[1:]:
-            self._check(file)
+            self._check(file, _schema(file))
 
     @property
     def _wanted(self) -> list[str]:
@@ -71,8 +71,7 @@ class TableBlocks:
         for file in self._files:
             waiting: list[Any] = []
             count = first = 0
-            floats = [name for name in self._wanted if name != self._label]
-            for batch in _batches(file, self._wanted, floats, self._step):
+            for batch in self._batches(file):
                 waiting.append(batch)
                 count += batch.num_rows
                 if count >= self._step:
@@ -101,18 +100,35 @@ class TableBlocks:
             raise SourceError(f"{self._files[0]} has no columns beside {self._label!r}.")
         return chosen
 
-    def _check(self, file: Path) -> None:
-        """Refuse a file whose columns differ from those of the first."""
-        schema = _schema(file)
+    def _batches(self, file: Path) -> Iterator[Any]:
+        """Read a file in record batches; text of all columns but the labels as float64."""
+        import pyarrow as pa
+
+        if _KINDS[file.suffix] == "csv":
+            types = {name: pa.float64() for name in self._wanted if name != self._label}
+            opened = _open(file, include_columns=self._wanted, column_types=types)
+        else:
+            opened = _open(file)
+            self._check(file, _schema_of(opened))  # it may have changed
+        try:
+            yield from _cut(opened, file, self._wanted, self._step)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{file} cannot be read: {error}") from error
+
+    def _check(self, file: Path, schema: Any) -> None:
+        """Refuse a file whose columns differ from those of the first when it was opened."""
+        first = self._files[0]
         for name, kind in self._types.items():
             if name not in schema.names:
-                raise SourceError(f"{file} has no column {name!r}, which {self._files[0]} has.")
+                whose = "it had before" if file == first else f"{first} has"
+                raise SourceError(f"{file} has no column {name!r}, which {whose}.")
             other = schema.field(name).type
             is_label = name == self._label  # whose encoding may differ
             if other != kind and not is_label and file.suffix not in (".csv", ".tsv"):
+                where = "before" if file == first else f"in {first}"
                 raise SourceError(
-                    f"Column {name!r} is of type {other} in {file}, but {kind} in "
-                    f"{self._files[0]}: all files must agree."
+                    f"Column {name!r} is of type {other} in {file}, but {kind} {where}: all files "
+                    "must agree, and stay as they are during a fit."
                 )
 
     def _joined(self, batches: list[Any], file: Path, first: int) -> Batch:
@@ -193,35 +209,28 @@ def _open(file: Path, **more: Any) -> Any:
 
 
 def _schema(file: Path) -> Any:
-    opened = _open(file)
-    schema = opened.schema_arrow if hasattr(opened, "schema_arrow") else opened.schema
+    schema = _schema_of(_open(file))
     if not schema.names:
         raise SourceError(f"{file} has no columns.")
     return schema
 
 
-def _batches(file: Path, columns: list[str], floats: list[str], rows: int) -> Iterator[Any]:
-    """Read a file in record batches of so many rows, about; text of some columns as float64."""
-    import pyarrow as pa
+def _schema_of(opened: Any) -> Any:
+    return opened.schema_arrow if hasattr(opened, "schema_arrow") else opened.schema
 
+
+def _cut(opened: Any, file: Path, columns: list[str], rows: int) -> Iterator[Any]:
+    """Give record batches of so many rows, about."""
     kind = _KINDS[file.suffix]
-    if kind == "csv":
-        types = dict.fromkeys(floats, pa.float64())
-        opened = _open(file, include_columns=columns, column_types=types)
+    if kind == "parquet":
+        yield from opened.iter_batches(batch_size=rows, columns=columns)
+    elif kind == "feather":
+        for number in range(opened.num_record_batches):
+            batch = opened.get_batch(number).select(columns)
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
     else:
-        opened = _open(file)
-    try:
-        if kind == "parquet":
-            yield from opened.iter_batches(batch_size=rows, columns=columns)
-        elif kind == "feather":
-            for number in range(opened.num_record_batches):
-                batch = opened.get_batch(number).select(columns)
-                for start in range(0, batch.num_rows, rows):
-                    yield batch.slice(start, rows)
-        else:
-            yield from opened
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{file} cannot be read: {error}") from error
+        yield from opened
 
 
 def _labels(column: Any, name: str, where: str) -> npt.NDArray[Any]:
