@@ -108,14 +108,15 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
 
 def check_weights(sample_weight: Any, n_rows: int) -> Floats:
     """Refuse weights that are not numbers >= 0, one for each row or for all."""
-    if np.ndim(sample_weight) == 0:
-        sample_weight = np.full(n_rows, sample_weight)
-    if np.iscomplexobj(sample_weight):
-        raise ValueError("sample_weight must be real numbers, not complex ones.")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise ValueError("they are complex")
+        weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}.") from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
     if weights.shape != (n_rows,):
