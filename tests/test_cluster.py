@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster.team import ClusterError
 from dkmeans.progress import listening
 from dkmeans.readers.blocks import SourceError
+from dkmeans.runners.dask import ClusterError
 
 SIZES = (70, 0, 1, 59, 20)
 
@@ -79,10 +79,8 @@ def held_rows(client):
     def count(dask_worker):
         batches = [value.X for value in dask_worker.data.values() if hasattr(value, "X")]
         holders = [actor for actor in dask_worker.state.actors.values() if actor is not None]
-        sets = [parts for holder in holders for parts in holder._sets.values()]
-        return sum(map(len, batches)) + sum(
-            len(part.X) for parts in sets for part in parts.values()
-        )
+        sets = [one for holder in holders for one in holder._holdings.sets.values()]
+        return sum(map(len, batches)) + sum(len(part.X) for one in sets for part in one.parts)
 
     for _ in range(100):
         found = sum(client.run(count).values())

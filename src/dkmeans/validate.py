@@ -22,9 +22,9 @@ from dkmeans.checks import (
     is_real,
 )
 from dkmeans.engine import query
-from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.sphere import unit_rows
+from dkmeans.kernels.threads import default_threads
 
 
 @dataclass(frozen=True)

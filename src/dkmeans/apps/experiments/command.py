@@ -17,7 +17,7 @@ from dkmeans.apps.experiments.study import Study
 from dkmeans.apps.experiments.synthetic import run_synthetic
 from dkmeans.apps.experiments.yale import load_yale
 from dkmeans.apps.screen import say, stdout
-from dkmeans.engine.threads import default_threads
+from dkmeans.kernels.threads import default_threads
 
 _LEAST = 2 * K  # pictures of a person
 
