@@ -57,8 +57,8 @@ class Shelf:
 
     def put(self, array: Array) -> Ticket:
         """Store an array, which must not change any more."""
-        if array.ndim != 1 or type(array.base) is np.ndarray:
-            # Not per row, or a view of an array that stays in memory anyway.
+        if array.ndim != 1 or _is_slice(array):
+            # Not per row, or part of an array that stays in memory anyway.
             return Ticket(array, 0, False, array.dtype, len(array))
         narrowed = array.dtype == np.intp
         stored = np.ascontiguousarray(array, dtype=np.int32 if narrowed else None)
@@ -108,3 +108,8 @@ class Shelf:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dkmeans-")  # noqa: SIM115
         return self._file
+
+
+def _is_slice(array: Array) -> bool:
+    """Tell whether an array is part of a larger one in memory; memory maps do not count."""
+    return type(array.base) is np.ndarray and array.base.size > array.size
