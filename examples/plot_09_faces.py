@@ -15,8 +15,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestCentroid
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.apps.experiments.rendered import rendered_faces
 from dkmeans.plots import PrototypeImagesDisplay
+from dkmeans_paper.rendered import rendered_faces
 
 faces = rendered_faces(6)
 images = faces.images.astype(np.float32)

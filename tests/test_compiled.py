@@ -1,5 +1,6 @@
 """The compiled loops against the NumPy code that they stand in for: the same to the last bit."""
 
+import importlib
 import subprocess
 import sys
 
@@ -19,7 +20,7 @@ from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
-from dkmeans.kernels.tally import group_sums, group_totals, rounded_sums
+from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import changed
 
@@ -125,7 +126,10 @@ def test_rounded_sums_of_csr(block):
     nothing = np.zeros_like(middle)
     for rows, shift in ((sp.csr_array(X), nothing), (full, nothing), (full, middle)):
         more = shift, coefficients, weights, order, starts, units
-        np.testing.assert_array_equal(rounded_sums(rows, *more), rounded_sums(X, *more))
+        dense = rounded_sums(X, *more)
+        sparse = np.zeros_like(dense)
+        add_sums(sparse, np.arange(len(starts)), rounded_sums(rows, *more))
+        np.testing.assert_array_equal(sparse, dense)
 
 
 def test_hashes(block):
@@ -280,3 +284,19 @@ def test_all_works_where_numba_is_not_installed(monkeypatch):
         assert DiscriminativeKMeans().fit(X, [0, 0, 1, 1]).score(X, [0, 0, 1, 1]) == 1.0
     finally:
         compiled._loops.cache_clear()
+
+
+def test_compiled_code_is_made_again_when_any_kernel_changes(tmp_path, monkeypatch):
+    from dkmeans.kernels import jit
+
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "twice_of.py").write_text("def twice(x):\n    return 2 * x\n")
+    twice = importlib.import_module("twice_of").twice
+
+    def found_on_disk(sources):
+        monkeypatch.setattr(jit, "_SOURCES", sources)
+        jitted = jit.compiled(twice)
+        assert jitted(4) == 8
+        return sum(jitted.stats.cache_hits.values()) > 0
+
+    assert [found_on_disk(s) for s in ("one", "one", "other", "one")] == [False, True, False, True]

@@ -10,11 +10,11 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.experiments import jobs
-from dkmeans.apps.experiments.gram import Sums, grow, inner_products, k_means
 from dkmeans.engine.run import Run
 from dkmeans.engine.update import Children, next_children
 from dkmeans.fitting import prepare
+from dkmeans_paper import jobs
+from dkmeans_paper.gram import Sums, grow, inner_products, k_means
 
 NOBODY = np.empty(0, dtype=np.intp)
 REPULSIONS = st.sampled_from([0.0, 0.25, 0.5, 1.0, "size"])

@@ -8,9 +8,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.model_selection import StratifiedKFold
 
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.heads import Grid, draw_head, shade
-from dkmeans.apps.experiments.rendered import (
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.heads import Grid, draw_head, shade
+from dkmeans_paper.rendered import (
     LIGHTS,
     Sequences,
     motion_sequences,

@@ -16,13 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from dkmeans.apps.cli import app
-from dkmeans.apps.experiments.command import reproduce
-from dkmeans.apps.experiments.faces import DataError
-from dkmeans.apps.experiments.films import lit_films
-from dkmeans.apps.experiments.rendered import rendered_faces
-from dkmeans.apps.experiments.representations import REPRESENTATIONS
-from dkmeans.apps.experiments.study import Study
-from dkmeans.apps.experiments.yale import load_yale
+from dkmeans_paper.command import reproduce
+from dkmeans_paper.faces import DataError
+from dkmeans_paper.films import lit_films
+from dkmeans_paper.rendered import rendered_faces
+from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.study import Study
+from dkmeans_paper.yale import load_yale
 
 DATA = Path(os.environ.get("DKMEANS_DATA", "../shared/data"))
 SMALL = ("faces", "--people", "2", "--queries", "6")
@@ -40,7 +40,7 @@ def whole_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
     one = {"high-pass": REPRESENTATIONS["high-pass"]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dkmeans.apps.experiments.face_section.REPRESENTATIONS", one)  # to be quick
+        patch.setattr("dkmeans_paper.face_section.REPRESENTATIONS", one)  # to be quick
         yield out, small_run(out)
 
 
@@ -119,7 +119,7 @@ def test_stopped_and_taken_up_again(whole_run, tmp_path):
 
 def sections_add_up_in_one_folder(whole_run, monkeypatch):
     out, _ = whole_run
-    monkeypatch.setattr("dkmeans.apps.experiments.films.FILMS", range(1))
+    monkeypatch.setattr("dkmeans_paper.films.FILMS", range(1))
     reproduce("sequences", out, jobs=1, console=Console(quiet=True))
     sections = json.loads((out / "results.json").read_text())["sections"]
     assert list(sections) == ["sequences", "faces"]
@@ -166,7 +166,7 @@ def test_work_is_reused_only_if_everything_is_the_same(tmp_path, monkeypatch):
     assert compute([1, 2], 3, 2) == ([[3, 6], [2, 4]], 2)
     assert compute([1, 2], 2, 4) == ([[2, 4], [4, 8]], 3)  # another parameter
     assert compute([1.0, 2.0], 2) == ([[2.0, 4.0]], 4)  # another input
-    monkeypatch.setattr("dkmeans.apps.experiments.study._code", lambda: "other code")
+    monkeypatch.setattr("dkmeans_paper.study._code", lambda: "other code")
     assert compute([1, 2], 2) == ([[2, 4]], 5)
 
 
@@ -321,7 +321,7 @@ def test_representations():
 
 
 def test_an_earlier_report_that_is_damaged_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkmeans.apps.experiments.films.FILMS", range(1))
+    monkeypatch.setattr("dkmeans_paper.films.FILMS", range(1))
     for damage in ('{"sections": null}', '{"sections": {"faces": {}}}', "nonsense"):
         (tmp_path / "results.json").write_text(damage)
         reproduce("sequences", tmp_path, jobs=1, console=Console(quiet=True))
@@ -339,21 +339,26 @@ def test_an_out_that_is_a_file(tmp_path):
 
 
 def test_the_code_that_computes_is_part_of_the_key(tmp_path, monkeypatch):
-    from dkmeans.apps.experiments import study as module
+    from dkmeans_paper import study as module
 
-    copy = tmp_path / "package"
-    (copy / "apps").mkdir(parents=True)
-    monkeypatch.setattr(module, "_PACKAGE", copy)
+    library, paper = tmp_path / "library", tmp_path / "paper"
+    library.mkdir()
+    paper.mkdir()
+    monkeypatch.setattr(module, "_PACKAGES", (library, paper))
 
     def code():
         module._code.cache_clear()
         return module._code()
 
-    (copy / "estimator.py").write_text("a = 1")
-    (copy / "apps" / "report.py").write_text("a = 1")
+    (library / "estimator.py").write_text("a = 1")
+    (paper / "jobs.py").write_text("a = 1")
+    (paper / "report.py").write_text("a = 1")
     before = code()
-    (copy / "apps" / "report.py").write_text("a = 2")
+    (paper / "report.py").write_text("a = 2")
     assert code() == before
-    (copy / "estimator.py").write_text("a = 2")
-    assert code() != before
+    (paper / "jobs.py").write_text("a = 2")
+    after = code()
+    assert after != before
+    (library / "estimator.py").write_text("a = 2")
+    assert code() != after
     module._code.cache_clear()

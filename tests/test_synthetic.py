@@ -12,9 +12,9 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.experiments import plane, synthetic
-from dkmeans.apps.experiments.study import Study
 from dkmeans.plots import growth
+from dkmeans_paper import plane, synthetic
+from dkmeans_paper.study import Study
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{OverfittingWarning.__module__}.OverfittingWarning"

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
 from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
+from dkmeans.checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Indices
@@ -252,7 +252,7 @@ def _condense(
     budget = _budget(n, y, lambda: validate.count_items(model, X, weights))
     model.set_params(max_clusters=budget).fit(X, y, sample_weight)
     rows = validate.check_rows(model, X)
-    codes = np.searchsorted(model.classes_, np.asarray(y).ravel())
+    codes = np.searchsorted(model.classes_, np.asarray(as_labels(y)).ravel())
     now, threads = fitting.prototypes(model, model.classes_), validate.threads_of(model)
     groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
@@ -285,7 +285,7 @@ def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
         )
     if not (whole or share):
         return n
-    n_classes = len(np.unique(np.asarray(y)))
+    n_classes = len(np.unique(np.asarray(as_labels(y))))
     if whole and n < n_classes:
         raise ValueError(
             f"n={n} is less than the number of classes in y, which is {n_classes}: something must "

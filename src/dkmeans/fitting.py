@@ -24,7 +24,7 @@ from dkmeans.engine.heldout import hold_out
 from dkmeans.engine.margins import RefineStep
 from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
-from dkmeans.kernels.sphere import as_centers
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
@@ -91,7 +91,7 @@ def _prepare(
         memory = estimator._memory.recoded(np.searchsorted(training.classes, estimator.classes_))
         if how == "on":
             if estimator.half_life is not None:
-                memory = memory.forgetting(0.5 ** (len(training.y) / estimator.half_life))
+                memory = memory.forgetting(0.5 ** (_weight(training) / estimator.half_life))
             remembered = memory
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
@@ -125,7 +125,7 @@ def _prepare(
         estimator.prune,
         best=estimator.growth == "best",
         refine=estimator.refine == "margin" and how != "on",
-        unit=estimator.metric == "cosine",
+        geometry=geometry_of(estimator.metric),
         make_way=how == "on",
     )
     choice = None
@@ -134,9 +134,15 @@ def _prepare(
         rules = replace(rules, max_clusters=choice.n_clusters)
     elif auto:
         # Earlier rows cannot be held out any more: going on keeps to the number once chosen.
-        many = max(estimator.n_clusters_, len(training.classes))
+        many = max(estimator.n_clusters_, training.n_classes)
         rules = replace(rules, max_clusters=many)
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
+
+
+def _weight(training: validate.Training) -> float:
+    """Add up the weights of all rows: a weight of 3 is the row three times."""
+    everyone = np.zeros(len(training.y), dtype=np.intp)
+    return float(exact_totals(everyone, training.sample_weight, 1)[0])
 
 
 def _journal(estimator: Any) -> Journal | None:
@@ -226,6 +232,7 @@ def _choose(
 ) -> Choice:
     rows = source.rows
     hashes, y, weights = rows.hashes(), rows.classes(), rows.weights()
+    n_classes = len(np.unique(y if weights is None else y[weights > 0]))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> None:
         progress.tell(audience, progress.Step(record, prototypes, is_trial=True))
@@ -233,12 +240,12 @@ def _choose(
     attempts, weight = [], 0.0
     for part in hold_out(hashes, y, weights, len(training.classes)):
         # Half as many prototypes as rows would be no summary of them.
-        most = max(len(training.classes), part.n_left // 2)
+        most = max(n_classes, part.n_left // 2)
         with rows.holding_out(hashes, part.lowest, part.highest) as others:
             run = Run(others, replace(rules, max_clusters=most))
-            attempts.append(attempt(run, part, source.weight_unit, tell))
+            attempts.append(attempt(run, part, source.weight_unit, n_classes, tell))
         weight += part.weight
-    return choose(attempts, weight, len(training.classes))
+    return choose(attempts, weight, n_classes)
 
 
 def _results(
@@ -310,8 +317,7 @@ def edited(estimator: Any, change: Callable[..., Edited], *arguments: Any) -> di
     """Apply a change by hand, and put together all fitted attributes that still hold."""
     before = prototypes(estimator, estimator.classes_)
     after, memory, sizes = change(before, estimator._memory, estimator.cluster_sizes_, *arguments)
-    unit = estimator.metric == "cosine"
-    centers = as_centers(after.centers, before.centers.dtype, unit=unit)
+    centers = geometry_of(estimator.metric).centers(after.centers, before.centers.dtype)
     after = replace(after, centers=centers)
     log = _log(estimator, estimator.classes_)
     log.end(np.setdiff1d(before.ids, after.ids), 0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from dkmeans import validate
 from dkmeans.firstlook import Look
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.kernels.sphere import unit_rows
 from dkmeans.passes.part import Part
 from dkmeans.passes.state import RowState
 from dkmeans.readers.arrays import MappedBlocks, is_mapped
@@ -86,7 +86,7 @@ def look_through(
         for batch in batches:
             look.at(batch)
     training = look.training(reach, classes)
-    unit = estimator.metric == "cosine"
+    geometry = geometry_of(estimator.metric)
     n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
     few = n_bytes <= _budget(estimator.memory_mb) / _KEPT
     kept: list[Matrix] = []  # all blocks, once they have been read and if they are few
@@ -103,7 +103,7 @@ def look_through(
                     f"The data changed while it was read: block {number} has the shape {X.shape} "
                     "now, which is not what it had at first."
                 )
-            block = unit_rows(X) if unit else X
+            block = geometry.rows(X)
             if few:
                 kept.append(block)
             yield block

@@ -1,1 +1,1 @@
-"""What people start: the command line, and the experiments behind it."""
+"""What people start: the command line."""

@@ -388,8 +388,8 @@ def reproduce(
     Without --data the faces are rendered. What is done is kept in the folder: stop with Ctrl-C
     and run the same command again to go on.
     """
-    from dkmeans.apps.experiments.command import reproduce as run
-    from dkmeans.apps.experiments.faces import DataError
+    from dkmeans_paper.command import reproduce as run
+    from dkmeans_paper.faces import DataError
 
     try:
         run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)

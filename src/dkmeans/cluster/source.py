@@ -12,8 +12,8 @@ from distributed import Client, get_client
 from dkmeans import validate
 from dkmeans.checks import finite_range
 from dkmeans.firstlook import Look, Seen
+from dkmeans.geometry import Geometry, geometry_of
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.blocks import Batch, SourceError
 from dkmeans.readers.dask_blocks import DaskBlocks
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
@@ -23,15 +23,14 @@ from dkmeans.streaming import cuts
 
 @dataclass(frozen=True)
 class PrepareRows:
-    """Turns a partition into rows: of the type of all, and of length one if `unit`."""
+    """Turns a partition into rows: of the type of all, in the space of a geometry."""
 
     dtype: np.dtype[np.floating]
-    unit: bool
+    geometry: Geometry
 
     def __call__(self, batch: Batch) -> Matrix:
         """Return the rows."""
-        X = batch.X.astype(self.dtype, copy=False)
-        return unit_rows(X) if self.unit else X
+        return self.geometry.rows(batch.X.astype(self.dtype, copy=False))
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class ClusterStream:
     crew: Crew
     numbers: list[int]  # of the partitions that are not empty
     sizes: list[int]  # rows of each of them
-    unit: bool  # whether rows are scaled to length one
+    geometry: Geometry
     n_threads: int | None
 
     def runner(
@@ -92,7 +91,7 @@ class ClusterStream:
         return self.crew.build(
             BuildParts(
                 plans,
-                PrepareRows(self.training.dtype, self.unit),
+                PrepareRows(self.training.dtype, self.geometry),
                 n_classes=n_classes,
                 n_threads=self.n_threads or threads_per_worker(self.crew.client),
                 memory_mb=memory_mb,
@@ -141,5 +140,5 @@ def look_at_partitions(
         look.note(seen)
         numbers.append(number)
     training = look.training(reach, classes)
-    unit = estimator.metric == "cosine"
-    return ClusterStream(training, crew, numbers, look.sizes, unit, estimator.n_threads)
+    geometry = geometry_of(estimator.metric)
+    return ClusterStream(training, crew, numbers, look.sizes, geometry, estimator.n_threads)

@@ -77,9 +77,13 @@ class Rows:
         runner.configure(Setting(compiled))
         self.facts = self.run(facts.FindFacts())
         self.grids = Grids.of(self.facts, dtype, _earlier_sums(remembered))
-        n_features = len(self.facts.largest)
         self._setting = Setting(
-            compiled, n_features, dtype.itemsize, self.facts.n_terms, self.grids
+            compiled,
+            n_features=len(self.facts.largest),
+            itemsize=dtype.itemsize,
+            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
+            n_terms=self.facts.n_terms,
+            grids=self.grids,
         )
         runner.configure(self._setting)
         self._known: _KnownSums | None = None

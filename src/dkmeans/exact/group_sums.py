@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices
@@ -34,13 +35,16 @@ class GroupSums(Record):
         """Add up the sums of several parts."""
         if len(several) == 1:
             return several[0]
-        everything = GroupSums(
-            np.concatenate([one.keys for one in several]),
-            np.concatenate([one.weights for one in several], axis=1),
-            np.concatenate([one.sums for one in several], axis=1),
-            np.concatenate([one.squares for one in several], axis=1),
-        )
-        return everything.rekeyed(everything.keys)
+        keys = np.unique(np.concatenate([one.keys for one in several]))
+        first, g = several[0], len(keys)
+        s, d = len(first.weights), first.sums.shape[2]
+        whole = GroupSums(keys, np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g)))
+        for one in several:
+            at = np.searchsorted(keys, one.keys)
+            whole.weights[:, at] += one.weights
+            whole.sums[:, at] += one.sums
+            whole.squares[:, at] += one.squares
+        return whole
 
     def take(self, which: Indices) -> Self:
         """Select groups."""
@@ -66,7 +70,8 @@ class GroupSums(Record):
 
     def nonempty(self) -> Self:
         """Drop groups whose weight is 0."""
-        return self.take(np.flatnonzero(total(self.weights)[0] > 0))
+        there = total(self.weights)[0] > 0
+        return self if there.all() else self.take(np.flatnonzero(there))
 
     def tally(self, n_classes: int, codes: Indices | None = None) -> "Tally":
         """Read keys as codes of cell and class, or as positions in a list of such codes."""
@@ -203,3 +208,12 @@ def run_starts(*columns: Indices) -> Indices:
     changed = np.ones(len(columns[0]), dtype=bool)
     changed[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return np.flatnonzero(changed)
+
+
+def by_values(values: npt.NDArray[np.floating], *keys: Floats | Indices) -> Indices:
+    """Sort rows by keys, the last one first as in `np.lexsort`, and then by their values.
+
+    Only columns in which rows differ are compared, as there may be very many others.
+    """
+    differ = (values != values[:1]).any(axis=0)
+    return np.lexsort((np.zeros(len(values)), *values[:, differ].T[::-1], *keys))

@@ -253,6 +253,8 @@ def _assign_to_nearest(
         OUT. Nearest centres and squared distances to them.
     rows : array or None
     """
+    if rows is not None and not len(rows):
+        return
     sparse, loops = sp.issparse(part.X), part.loops
     packed = pack(centers, sparse=sparse, loops=loops, n_terms=part.setting.n_terms)
     own_distances = OwnDistances(centers, sparse=sparse, loops=loops)

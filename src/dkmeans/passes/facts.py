@@ -30,7 +30,9 @@ class FindFacts(Pass[DataFacts]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, DataFacts]:
         """Visit one part."""
         X, n_terms = part.X, most_terms(part.X)
-        part = part.configured(replace(part.setting, n_terms=n_terms))
+        n_values = X.nnz if sp.issparse(X) else X.size
+        row_values = -(-n_values // max(1, X.shape[0]))
+        part = part.configured(replace(part.setting, n_terms=n_terms, row_values=row_values))
         # Held-out rows may be weighed, too, so their weights count.
         full = part.weights if part.held is None or part.full_weights is None else part.full_weights
         positive = np.ones(1) if full is None else full[full > 0]
@@ -38,7 +40,7 @@ class FindFacts(Pass[DataFacts]):
         return state, DataFacts(
             n_rows=X.shape[0],
             n_active=X.shape[0] if part.active is None else int(part.active.sum()),
-            n_values=X.nnz if sp.issparse(X) else X.size,
+            n_values=n_values,
             n_terms=n_terms,
             largest=largest,
             smallest=smallest,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from dkmeans.exact.group_sums import GroupSums, KeyedSums
+from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_values
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.threads import tiles
@@ -307,7 +307,7 @@ class WorstRows(Record):
         """Choose the `count` rows with the largest margins; identical rows count once."""
         relative = np.concatenate([one.relative for one in several])
         values = np.concatenate([one.values for one in several])
-        order = np.lexsort((*values.T[::-1], -relative))
+        order = by_values(values, -relative)
         relative, values = relative[order], values[order]
         first = np.ones(len(values), dtype=bool)
         first[1:] = (values[1:] != values[:-1]).any(axis=1)
@@ -357,12 +357,16 @@ class FindExtremes(Pass[dict[int, npt.NDArray[np.floating]]]):
         self, part: Part, state: RowState
     ) -> tuple[RowState, dict[int, npt.NDArray[np.floating]]]:
         """Visit one part."""
-        found, extremes = state.margins[self.margins], {}
+        found = state.margins[self.margins]
+        extremes: dict[int, npt.NDArray[np.floating]] = {}
         winner = found.winner
         for p in self.which.tolist():
             rows = found.rows[winner == p]
-            if len(rows):
-                extremes[p] = _outermost(dense_rows(part.X, rows))
+            for tile in tiles(len(rows), max(1, TILE_VALUES // part.n_features)):
+                values = dense_rows(part.X, rows[tile])
+                if p in extremes:
+                    values = np.concatenate([extremes[p], values])
+                extremes[p] = _outermost(values)
         return state, extremes
 
     def merge(
@@ -379,7 +383,7 @@ class FindExtremes(Pass[dict[int, npt.NDArray[np.floating]]]):
 
 def _outermost(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Return the first and last row in the order of their values."""
-    return rows[np.lexsort(rows.T[::-1])[[0, -1]]]
+    return rows[by_values(rows)[[0, -1]]]
 
 
 def _lost(found: RowMargins, classes: Indices) -> Bools:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dkmeans.exact.grids import Grids, Scale
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
-from dkmeans.kernels.threads import for_each, tiles
+from dkmeans.kernels.threads import for_each, sensible_threads, tiles
 
 TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 MAX_TILE_ROWS = 1 << 15
@@ -31,6 +31,8 @@ class Setting:
         Whether to use compiled loops, where they are available.
     n_features, itemsize : int
         Of the rows, for passes that do not see them.
+    row_values : int
+        Stored values per row, about.
     n_terms : int or None
         Largest number of stored values in a CSR row; None for arrays.
     grids : Grids or None
@@ -42,6 +44,7 @@ class Setting:
     compiled: bool = False
     n_features: int = 1
     itemsize: int = 8
+    row_values: int = 1
     n_terms: int | None = None
     grids: Grids | None = None
     scale: Scale | None = None
@@ -108,7 +111,7 @@ class Part:
             full_weights=weights,
             n_classes=n_classes,
             start=start,
-            n_threads=n_threads,
+            n_threads=sensible_threads(n_threads),
             memory_mb=memory_mb,
         )
 
@@ -184,16 +187,17 @@ class Part:
             Whether the task multiplies rows by weights exactly, which takes more work arrays.
         """
         itemsize = self.setting.itemsize if self.X is None else self.X.dtype.itemsize
-        n, d, loops = len(self), self.n_features, self.loops
+        n, loops = len(self), self.loops
         if loops and self.setting.n_terms is None:  # arrays: small work arrays
             per_row, most = 256, min(MAX_TILE_ROWS, -(-n // (2 * self.n_threads)))
-        elif loops:
-            per_row, most = 4 * d * itemsize, min(MAX_TILE_ROWS, -(-n // (4 * self.n_threads)))
         else:
             grids = self.setting.grids
             n_slices = DEFAULT_SLICES if grids is None else grids.n_slices
             per_value = itemsize + 8 * (n_slices + 3 + 6 * weighted)
-            per_row, most = n_centers * (2 * itemsize + 1) + d * per_value, PLAIN_TILE_ROWS
+            per_row = n_centers * (2 * itemsize + 1) + self.setting.row_values * per_value
+            most = PLAIN_TILE_ROWS
+            if loops:
+                most = min(MAX_TILE_ROWS, -(-n // (4 * self.n_threads)))
         rows = self._tile_bytes // per_row
         rows = int(np.clip(rows, MIN_TILE_ROWS, max(MIN_TILE_ROWS, most)))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)

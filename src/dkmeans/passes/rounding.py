@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.exact.group_sums import by_group
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import cut
-from dkmeans.kernels.tally import rounded_sums
+from dkmeans.kernels.tally import add_sums, rounded_sums
 from dkmeans.passes.part import Part
 from dkmeans.passes.state import NO_CELL
 
@@ -76,7 +76,7 @@ def add_shifted_rows(
         here = part.X[tile], shift, everywhere[tile], w, order, starts, units
         tile_sums = rounded_sums(*here, loops)
         with lock:  # exact sums: the order in which tiles arrive does not matter
-            sums[:, groups[tile][order[starts]]] += tile_sums
+            add_sums(sums, groups[tile][order[starts]], tile_sums)
 
     part.for_tiles(task, 1)
 

@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.exact.group_sums import run_starts
+from dkmeans.exact.group_sums import by_values, run_starts
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
-from dkmeans.kernels.distances import OwnDistances, paired_distances
+from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.reference import squared_distances, stable_bits
+from dkmeans.kernels.threads import tiles
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.base import Pass
 from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.state import RowState, group_codes
+
+TILE_VALUES = 1 << 20  # of rows that are compared value by value at a time
 
 
 @dataclass(frozen=True)
@@ -59,34 +61,51 @@ class PickRows(Pass[Picked]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Picked]:
         """Visit one part."""
-        own, n_groups = group_codes(part, state), len(self.codes)
+        n_groups, n_features, sparse = len(self.codes), part.n_features, sp.issparse(part.X)
         best = Picked(np.zeros(self.points.shape, dtype=part.X.dtype), np.full(n_groups, np.inf))
-        lock = Lock()
+        if not n_groups:
+            return state, best
+        group, found = look_up(group_codes(part, state), self.codes)
+        cost = self._costs(part, group, found)
+        # Distances of sparse rows are rounded, so the reference has to settle near-ties.
+        slack = 2.0 ** (2 - stable_bits(n_features)) if sparse else 0.0
+        candidates = np.flatnonzero(cost < np.inf)
+        least = np.full(n_groups, np.inf)
+        np.minimum.at(least, group[candidates], cost[candidates])
+        limit = least * (1 - slack if self.farthest else 1 + slack)
+        candidates = candidates[cost[candidates] <= limit[group[candidates]]]  # few
+        for tile in tiles(len(candidates), max(1, TILE_VALUES // n_features)):
+            rows, mine = candidates[tile], group[candidates[tile]]
+            values, here = dense_rows(part.X, rows), cost[rows]
+            if sparse:
+                here = squared_distances(values, self.points[mine])
+                here = -here if self.farthest else here
+            order = by_values(values, here, mine)
+            order = order[run_starts(mine[order])]
+            best.improve(Picked(values[order], here[order]), mine[order])
+        return state, best
+
+    def _costs(self, part: Part, group: Indices, found: Bools) -> Floats:
+        """Return what it costs to pick each row; infinity for rows that cannot be picked."""
+        cost = np.full(len(part), np.inf)
+        sparse, loops = sp.issparse(part.X), part.loops
+        to_point, to_other = OwnDistances(self.points, sparse=sparse, loops=loops), None
+        if self.away_from is not None:
+            to_other = OwnDistances(self.away_from, sparse=sparse, loops=loops)
 
         def task(tile: slice) -> None:
-            group, found = look_up(own[tile], self.codes)
-            rows, group = np.flatnonzero(found), group[found]
-            if not len(rows):
-                return
-            X = part.X[tile]
-            cost = paired_distances(X, rows, self.points, group, part.loops)
-            if self.farthest:
-                cost = -cost
-            if self.away_from is not None:
-                away = paired_distances(X, rows, self.away_from, group, part.loops) > 0
-                rows, cost, group = rows[away], cost[away], group[away]
-            least = np.full(n_groups, np.inf)
-            np.minimum.at(least, group, cost)
-            tied = np.flatnonzero(cost == least[group])  # few, so sorting by values is fast
-            values, cost, group = dense_rows(X, rows[tied]), cost[tied], group[tied]
-            order = np.lexsort((*values.T[::-1], group))
-            order = order[run_starts(group[order])] if len(order) else order
-            with lock:
-                best.improve(Picked(values[order], cost[order]), group[order])
+            rows = tile.start + np.flatnonzero(found[tile])
+            if to_other is not None and len(rows):
+                far = np.empty(len(rows))
+                to_other(part.X, group[rows], far, rows)
+                rows = rows[far > 0]
+            if len(rows):
+                squares = np.empty(len(rows))
+                to_point(part.X, group[rows], squares, rows)
+                cost[rows] = -squares if self.farthest else squares
 
-        if n_groups:
-            part.for_tiles(task, 1)
-        return state, best
+        part.for_tiles(task, 1)
+        return cost
 
     def merge(self, results: Sequence[Picked]) -> Picked:
         """Choose the best row of each group."""
@@ -138,32 +157,28 @@ class FindExemplars(Pass[Exemplars]):
         centers = self.prototypes.centers
         k, d = centers.shape
         best = Exemplars(np.full(k, -1), np.full(k, np.inf), np.zeros((k, d), part.X.dtype))
-        labels = state.cells.labels
-        eligible = self._eligible(part, state)
+        rows = np.flatnonzero(self._eligible(part, state))
+        cells, squares = state.cells.labels[rows], np.empty(len(rows))
         distances = OwnDistances(centers, sparse=sp.issparse(part.X), loops=part.loops)
-        # Distances of sparse rows are rounded, so the reference has to settle near-ties.
-        tolerance = 1 + 2.0 ** (2 - stable_bits(d))
-        lock = Lock()
 
         def task(tile: slice) -> None:
-            rows = tile.start + np.flatnonzero(eligible[tile])
-            if not len(rows):
-                return
-            cells = labels[rows]
-            squares, least = np.empty(len(rows)), np.full(k, np.inf)
-            distances(part.X, cells, squares, rows)
-            np.minimum.at(least, cells, squares)
-            near = np.flatnonzero(squares <= least[cells] * tolerance)
-            rows, cells = rows[near], cells[near]
-            values = dense_rows(part.X, rows)
-            squares = squared_distances(values, centers[cells])
-            order = np.lexsort((rows, *values.T[::-1], squares, cells))
-            first = order[run_starts(cells[order])]
-            found = Exemplars(part.start + rows[first], squares[first], values[first])
-            with lock:
-                best.improve(found, cells[first])
+            distances(part.X, cells[tile], squares[tile], rows[tile])
 
-        part.for_tiles(task, 1)
+        part.for_tiles(task, 1, len(rows))
+        least = np.full(k, np.inf)
+        np.minimum.at(least, cells, squares)
+        # Distances of sparse rows are rounded, so the reference has to settle near-ties.
+        tolerance = 1 + 2.0 ** (2 - stable_bits(d))
+        near = np.flatnonzero(squares <= least[cells] * tolerance)
+        for tile in tiles(len(near), max(1, TILE_VALUES // d)):
+            row, cell = rows[near[tile]], cells[near[tile]]
+            values = dense_rows(part.X, row)
+            square = squared_distances(values, centers[cell])
+            # Sorting is stable, and rows are in the order of their numbers.
+            order = by_values(values, square, cell)
+            first = order[run_starts(cell[order])]
+            found = Exemplars(part.start + row[first], square[first], values[first])
+            best.improve(found, cell[first])
         return state, best
 
     def merge(self, results: Sequence[Exemplars]) -> Exemplars:

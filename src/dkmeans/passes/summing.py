@@ -3,11 +3,12 @@
 from threading import Lock
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_group
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
-from dkmeans.kernels.tally import group_sums, group_totals
+from dkmeans.kernels.tally import add_sums, group_sums, group_totals
 from dkmeans.passes.part import Part
 from dkmeans.passes.state import NO_CELL
 
@@ -36,7 +37,7 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
         order = order + tile.start if rows is None else rows[tile][order]
         tile_sums = group_sums(part.X, w, order, starts, feature_units, loops)
         with lock:  # exact sums: the order in which tiles arrive does not matter
-            sums[:, at] += tile_sums
+            add_sums(sums, at, tile_sums)
             if w is None:
                 weights[0, at] += np.diff(np.append(starts, len(order)))
             else:
@@ -51,7 +52,7 @@ def sum_moves(part: Part, before: Indices, after: Indices) -> GroupSums:
     rows = np.flatnonzero(before != after)
     old, new = before[rows], after[rows]
     top = int(max(old.max(initial=-1), new.max(initial=-1))) + 2
-    if top * top <= 4 * len(rows) + 1024:
+    if top * top <= 4 * len(rows) + 1024 and not sp.issparse(part.X):
         # Few pairs of groups: the rows of each pair are summed once.
         moves = sum_rows(part, (old + 1) * top + new + 1, rows)
         left, arrived = (moves.rekeyed(codes - 1) for codes in divmod(moves.keys, top))
@@ -79,7 +80,7 @@ def sum_shares(part: Part, codes: Indices, rows: Indices, shares: Floats) -> Gro
         tile_sums = group_sums(part.X[tile], everywhere[tile], order, starts, units, loops)
         tile_weights = group_totals(everywhere[tile], weight_units, order, starts)
         with lock:
-            sums[:, at] += tile_sums
+            add_sums(sums, at, tile_sums)
             weights[:, at] += tile_weights
 
     part.for_tiles(task, 1, weighted=True)

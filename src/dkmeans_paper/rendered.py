@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import affine_transform, gaussian_filter, map_coordinates
 
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.heads import FINE, Floats, Grid, Head, draw_head, shade
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.heads import FINE, Floats, Grid, Head, draw_head, shade
 
 # Azimuth and elevation of the lights of Extended Yale B in degrees; those aside come in pairs.
 MIDDLE = ((0, -35), (0, -20), (0, 0), (0, 20), (0, 45), (0, 90))

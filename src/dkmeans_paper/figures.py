@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.gram import Floats, Indices
 from dkmeans.plots.style import COLORS, MARKERS
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.gram import Floats, Indices
 
 Figure = Any
 _RUNNERS = {"k_means": "k-means, to convergence", "ours": "discriminative k-means, to the budget"}

@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.apps.experiments.plane import (
+from dkmeans.engine.grow import grow
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.fitting import How, prepare
+from dkmeans.plots.growth import GrowthDisplay, Panel
+from dkmeans.plots.style import color, marker
+from dkmeans_paper.plane import (
     Floats,
     Ints,
     Sets,
@@ -16,13 +21,8 @@ from dkmeans.apps.experiments.plane import (
     plane_sets,
     ratio,
 )
-from dkmeans.apps.experiments.sections import Claim, Picture, Section, Table, Verdict
-from dkmeans.apps.experiments.study import Study
-from dkmeans.engine.grow import grow
-from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.fitting import How, prepare
-from dkmeans.plots.growth import GrowthDisplay, Panel
-from dkmeans.plots.style import color, marker
+from dkmeans_paper.sections import Claim, Picture, Section, Table, Verdict
+from dkmeans_paper.study import Study
 
 REDRAWINGS = 20
 RUNS = {

@@ -6,15 +6,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from dkmeans.apps.experiments import figures, jobs
-from dkmeans.apps.experiments.face_claims import MAIN, W, face_claims, face_tables, relative
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.gram import Floats, Indices
-from dkmeans.apps.experiments.readings import READINGS, SAME_NUMBER, K, Reading, Trial
-from dkmeans.apps.experiments.recognition import Recognition, pair_errors
-from dkmeans.apps.experiments.representations import REPRESENTATIONS
-from dkmeans.apps.experiments.sections import Picture, Section, Table
-from dkmeans.apps.experiments.study import Arrays, Study
+from dkmeans_paper import figures, jobs
+from dkmeans_paper.face_claims import MAIN, W, face_claims, face_tables, relative
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.gram import Floats, Indices
+from dkmeans_paper.readings import READINGS, SAME_NUMBER, K, Reading, Trial
+from dkmeans_paper.recognition import Recognition, pair_errors
+from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.sections import Picture, Section, Table
+from dkmeans_paper.study import Arrays, Study
 
 _FEW_QUERIES = 20  # too few for a correlation
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dkmeans
-from dkmeans.apps.experiments.sections import Section
 from dkmeans.atomic import write_atomically
+from dkmeans_paper.sections import Section
 
 ORDER = ("synthetic", "sequences", "faces")
 

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.stats import spearmanr
 
 from dkmeans.apps.baselines import ClasswiseKMeans
-from dkmeans.apps.experiments.sections import Verdict
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+from dkmeans_paper.sections import Verdict
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]

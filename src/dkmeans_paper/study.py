@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import dkmeans
-from dkmeans.apps.experiments.faces import DataError
 from dkmeans.atomic import replacing
+from dkmeans_paper.faces import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Job: TypeAlias = Callable[..., Arrays]
 
 _SECONDS = "seconds of this piece"
 
-_PACKAGE = Path(dkmeans.__file__).parent
+_PACKAGES = (Path(dkmeans.__file__).parent, Path(__file__).parent)
 # What cannot change a number: reports and figures. A better figure costs no new run.
 _WORDS = {
     *("plots", "cli.py", "demo.py", "entry.py", "report.py", "figures.py", "sections.py"),
@@ -184,7 +184,8 @@ def _code() -> str:
     """Fingerprint of the code that computes, and of the libraries that it stands on."""
     versions = (np.__version__, scipy.__version__, sklearn.__version__)
     digest = hashlib.sha256(repr(versions).encode())
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        if not set(path.relative_to(_PACKAGE).parts) & _WORDS:
-            digest.update(path.read_bytes())
+    for package in _PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            if not set(path.relative_to(package).parts) & _WORDS:
+                digest.update(path.read_bytes())
     return digest.hexdigest()

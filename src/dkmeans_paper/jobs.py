@@ -18,7 +18,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from dkmeans.apps.experiments.gram import (
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans_paper.gram import (
     Centers,
     Floats,
     Indices,
@@ -27,9 +28,8 @@ from dkmeans.apps.experiments.gram import (
     Sums,
     k_means,
 )
-from dkmeans.apps.experiments.gram import grow as grow_rounds
-from dkmeans.apps.experiments.study import Arrays
-from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans_paper.gram import grow as grow_rounds
+from dkmeans_paper.study import Arrays
 
 _NOBODY = np.empty(0, dtype=np.intp)
 

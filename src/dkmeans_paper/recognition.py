@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
-from dkmeans.apps.experiments import jobs
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.gram import Floats, Indices, Repulsion, inner_products
-from dkmeans.apps.experiments.readings import FEW, SEEDS, K, Reading, Repulsions, Trial
-from dkmeans.apps.experiments.representations import REPRESENTATIONS
-from dkmeans.apps.experiments.study import Arrays, Study
+from dkmeans_paper import jobs
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.gram import Floats, Indices, Repulsion, inner_products
+from dkmeans_paper.readings import FEW, SEEDS, K, Reading, Repulsions, Trial
+from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.study import Arrays, Study
 
 
 class Recognition:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.apps.experiments.faces import DataError, Faces
+from dkmeans_paper.faces import DataError, Faces
 
 _SHRINK = 4  # 192 x 168 pixels become 48 x 42
 _SIZE = (192, 168)

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from dkmeans.apps.experiments.faces import DataError, Faces
-from dkmeans.apps.experiments.gram import Repulsion
-from dkmeans.apps.experiments.rendered import motion_sequences
-from dkmeans.apps.experiments.representations import REPRESENTATIONS
-from dkmeans.apps.experiments.study import Arrays
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+from dkmeans_paper.faces import DataError, Faces
+from dkmeans_paper.gram import Repulsion
+from dkmeans_paper.rendered import motion_sequences
+from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.study import Arrays
 
 K = 5  # centres per sequence, as in the paper
 SEEDS = range(10)  # of the random starts of k-means

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from dkmeans.apps.experiments import figures, films
-from dkmeans.apps.experiments.faces import Faces
-from dkmeans.apps.experiments.films import METHODS, REPULSIONS, SEEDS, Answer, Films, K, Rows
-from dkmeans.apps.experiments.sections import Claim, Picture, Section, Table, verdict
-from dkmeans.apps.experiments.study import Arrays, Study
+from dkmeans_paper import figures, films
+from dkmeans_paper.faces import Faces
+from dkmeans_paper.films import METHODS, REPULSIONS, SEEDS, Answer, Films, K, Rows
+from dkmeans_paper.sections import Claim, Picture, Section, Table, verdict
+from dkmeans_paper.study import Arrays, Study
 
 
 def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:

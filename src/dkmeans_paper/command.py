@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from dkmeans.apps.experiments.face_section import run_faces
-from dkmeans.apps.experiments.faces import DataError, Faces
-from dkmeans.apps.experiments.readings import K
-from dkmeans.apps.experiments.rendered import rendered_faces
-from dkmeans.apps.experiments.report import write_report
-from dkmeans.apps.experiments.sections import Section
-from dkmeans.apps.experiments.sequences import run_sequences
-from dkmeans.apps.experiments.study import Study
-from dkmeans.apps.experiments.synthetic import run_synthetic
-from dkmeans.apps.experiments.yale import load_yale
 from dkmeans.apps.screen import say, stdout
 from dkmeans.kernels.threads import default_threads
+from dkmeans_paper.face_section import run_faces
+from dkmeans_paper.faces import DataError, Faces
+from dkmeans_paper.readings import K
+from dkmeans_paper.rendered import rendered_faces
+from dkmeans_paper.report import write_report
+from dkmeans_paper.sections import Section
+from dkmeans_paper.sequences import run_sequences
+from dkmeans_paper.study import Study
+from dkmeans_paper.synthetic import run_synthetic
+from dkmeans_paper.yale import load_yale
 
 _LEAST = 2 * K  # pictures of a person
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.apps.experiments.gram import Repulsion
-from dkmeans.apps.experiments.readings import READINGS, SAME_NUMBER, SEEDS
-from dkmeans.apps.experiments.sections import Claim, Table, verdict
+from dkmeans_paper.gram import Repulsion
+from dkmeans_paper.readings import READINGS, SAME_NUMBER, SEEDS
+from dkmeans_paper.sections import Claim, Table, verdict
 
 MAIN = "high-pass"  # the representation under which k-means errs as much as in the paper
 W = 0.25  # repulsion of the leave-one-out runs

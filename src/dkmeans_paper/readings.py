@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dkmeans.apps.experiments.gram import Floats, Indices, Repulsion
-from dkmeans.apps.experiments.study import Arrays
+from dkmeans_paper.gram import Floats, Indices, Repulsion
+from dkmeans_paper.study import Arrays
 
 if TYPE_CHECKING:
-    from dkmeans.apps.experiments.recognition import Recognition
+    from dkmeans_paper.recognition import Recognition
 
 K = 8  # clusters per person, as in the paper
 SEEDS = tuple(range(10))  # of the random starts of k-means
