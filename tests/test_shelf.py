@@ -181,6 +181,10 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
             if id(ticket) in kept:
                 np.testing.assert_array_equal(self._shelf.get(ticket), array)
                 compared.append(len(array))
+        in_memory = [t for t in self._tickets if t.array is not None]
+        assert sum(t.nbytes for t in in_memory) <= 600
+        uncounted = [t.array for t in in_memory if not t.nbytes and t.array.size]
+        assert all(array.ndim == 2 or array.base is not None for array in uncounted)
         return result
 
     def counted_put(self, array):
