@@ -53,7 +53,7 @@ def every_task(X, y, setting):
     one = Prototypes(dense[:3] + 0.1, np.array([0, 1, 2]), np.arange(3))
     two = Prototypes(dense[[0, 40, 5, 9]], np.array([0, 1, 1, 2]), np.arange(4))
     codes = np.array([0, 1, 4, 8])
-    units, unit = setting.grids.of_bound(100.0), setting.scale.units(4.0)
+    unit = setting.scale.units(4.0)
     pulls, some = (1, 5.0, 1e-6), np.array([3, 4, 40, 90, 119])
     bounds = np.array([1e6, 1e6])
     yield from (facts.FindFacts(), facts.FindWeightFacts(None), facts.SumWeights(unit))
@@ -64,7 +64,11 @@ def every_task(X, y, setting):
     yield assignment.Assign(one, np.array([1]))
     yield labels.Relabel(some, np.array([0, 1, 2, 0, 1]))
     yield from (labels.WeighErrors(one.classes, setting.grids.weights()), labels.RowValues(some))
-    yield from (grouping.SumCells(), grouping.SumSquares(units), labels.FindStrays(one.classes))
+    yield from (
+        grouping.SumCells(),
+        grouping.SumSquares(setting.grids.squares(100.0)),
+        labels.FindStrays(one.classes),
+    )
     yield assignment.Assign(two, np.array([0, 2, -1]), changes_only=True)
     yield from (labels.WeighOverlaps(two), labels.FindOverlaps(two, np.arange(12)))
     yield from (labels.RowCells(), labels.RowClasses(), labels.RowWeights())

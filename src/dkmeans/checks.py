@@ -219,15 +219,28 @@ def check_underflow(largest: float, dtype: npt.DTypeLike, *, refine: bool) -> No
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
-    """Refuse weights that are not numbers >= 0, one for each row."""
+    """Refuse weights that are not numbers >= 0, one for each row, some of them positive."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, numbers.Number):
-        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_weights(sample_weight, n_rows)
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every row: at least one weight must be positive."
+        )
+    return weights
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Floats:
+    """Refuse weights that are not numbers >= 0, one for each row or for all."""
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise ValueError("they are complex")
+        weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}.") from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
     if weights.shape != (n_rows,):
@@ -239,10 +252,6 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(
             f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be finite and "
             "not negative."
-        )
-    if not weights.any():
-        raise ValueError(
-            "sample_weight is zero for every row: at least one weight must be positive."
         )
     return weights
 

@@ -25,7 +25,6 @@ from dkmeans.passes.base import Pass, Runner
 from dkmeans.passes.margin_search import FindMargins
 from dkmeans.passes.part import Setting
 
-BOUND_SLACK = 1 + 1e-6  # covers the rounding of a bound
 R = TypeVar("R")
 
 
@@ -88,7 +87,7 @@ class Rows:
         runner.configure(self._setting)
         self._known: _KnownSums | None = None
         self._assignment, self._last_assignment = 0, 0  # numbers of assignments of the rows
-        self._square_units = self.grids.of_bound(0.0)
+        self._square_grid = self.grids.squares(0.0)
         self._last_margins = 0
         self._unused_margins: list[int] = []
 
@@ -147,23 +146,23 @@ class Rows:
         """
         known = self._current_sums() if self._changes_only else None
         found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
-        sums, largest = found.sums, found.largest
+        sums, earlier = found.sums, 0.0
         if known is not None:
             sums = self._amended(known, came_from, sums)
         if memory is not None and len(memory):
-            largest = max(largest, float(memory.squares(prototypes).max()))
-        return self._settled(sums, largest), found.moved
+            earlier = float(memory.squares(prototypes).max())
+        return self._settled(sums, found.largest, earlier), found.moved
 
-    def _settled(self, sums: GroupSums, largest: float) -> Tally:
+    def _settled(self, sums: GroupSums, largest: float, earlier: float = 0.0) -> Tally:
         """Add distances to the sums of a pass that assigned all rows."""
-        self._square_units = self.grids.of_bound(largest * BOUND_SLACK)
+        self._square_grid = self.grids.squares(largest, earlier)
         sums = self._with_squares(sums)
         self._new_assignment()
         self._known = _KnownSums(self._assignment, sums)
         return sums.tally(self.n_classes)
 
     def _with_squares(self, sums: GroupSums) -> GroupSums:
-        return sums.with_squares(self.run(grouping.SumSquares(self._square_units)))
+        return sums.with_squares(self.run(grouping.SumSquares(self._square_grid)))
 
     def _current_sums(self) -> GroupSums | None:
         """Return the sums by cell and class, if they are known."""
@@ -202,11 +201,11 @@ class Rows:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Return, at the end, to the cells that rows are in now; not after an error."""
-        number, units = self._assignment, self._square_units
+        number, grid = self._assignment, self._square_grid
         self.run(assignment.KeepCells())
         yield
         self.run(assignment.RestoreCells())
-        self._assignment, self._square_units = number, units
+        self._assignment, self._square_grid = number, grid
 
     def tally_all(self) -> Tally:
         """Tally all rows as one group."""
@@ -364,7 +363,7 @@ class Rows:
             memory.classes,
             weights[:, :, 0],
             cut(memory.sums[0], self.grids.features(), memory.sums[1]),
-            cut(squares[:, None], self._square_units)[:, :, 0],
+            cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
     def hashes(self) -> Hashes:

@@ -7,10 +7,12 @@ import numpy as np
 
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.exact import grid_units, rounding_units, slice_count
+from dkmeans.kernels.exact import cut, grid_units, rounding_units, slice_count
 
+BOUND_SLACK = 1 + 1e-6  # covers the rounding of a bound
 MAX_SUM_BITS = 160  # that sums keep, besides the range of the weights
 TERM_BITS = 40  # that rounded values of rows keep below the largest
+SQUARE_BITS = 54  # the same for squared distances, before they are weighted
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Grids:
 
     n_terms: int
     n_slices: int
+    n_square_slices: int
     bounds: Floats  # of each column, times weights
     heaviest: float
 
@@ -73,10 +76,11 @@ class Grids:
         bits = int(np.finfo(dtype).nmant) + 2
         exponents = np.frexp(facts.largest[there])[1] - np.frexp(facts.smallest[there])[1]
         bits += int(np.max(exponents, initial=0))
-        spread = 0
+        square_bits, spread = SQUARE_BITS, 0
         if facts.weight_bits:
             spread = int(np.ceil(np.log2(facts.heaviest / facts.lightest)))
             bits += facts.weight_bits + spread
+            square_bits += facts.weight_bits
         bounds, heaviest, n_terms = facts.largest * facts.heaviest, facts.heaviest, facts.n_rows
         if earlier is not None and earlier.n_entries:
             # Each entry is one more term, a heavy one with many digits.
@@ -84,9 +88,10 @@ class Grids:
             bounds = np.maximum(bounds, earlier.bounds)
             heaviest = max(heaviest, earlier.heaviest)
             spread += int(np.ceil(np.log2(heaviest / facts.heaviest)))
-            bits = MAX_SUM_BITS
+            bits = square_bits = MAX_SUM_BITS
         n_slices = slice_count(n_terms, min(bits, MAX_SUM_BITS) + spread)
-        return cls(n_terms, n_slices, bounds, heaviest)
+        n_square_slices = slice_count(n_terms, square_bits + spread)
+        return cls(n_terms, n_slices, n_square_slices, bounds, heaviest)
 
     def features(self, more: int = 0) -> Floats:
         """Return the units of the columns, with `more` slices than usual."""
@@ -96,9 +101,32 @@ class Grids:
         """Return the units of weights."""
         return self.of_bound(self.heaviest, more)
 
+    def squares(self, largest: float, earlier: float = 0.0) -> "SquareGrid":
+        """Return the grid of squared distances of rows and, weighted, of earlier rows."""
+        grain = float(rounding_units(np.array([largest]), 1, SQUARE_BITS)[-1, 0])
+        bound = np.array([max(largest * self.heaviest, earlier) * BOUND_SLACK])
+        return SquareGrid(grain, grid_units(bound, self.n_terms, self.n_square_slices))
+
     def of_bound(self, bounds: Floats | float, more: int = 0) -> Floats:
         """Return the units of any values within bounds."""
         return grid_units(np.atleast_1d(bounds), self.n_terms, self.n_slices + more)
+
+
+@dataclass(frozen=True)
+class SquareGrid:
+    """How squared distances are summed.
+
+    They are rounded before they are weighted, to a grain that does not depend on the weights or on
+    the number of rows. From there on sums are exact, so a whole weight w gives the same bits as w
+    copies of the row.
+    """
+
+    grain: float
+    units: Floats  # of rounded squares times weights
+
+    def rounded(self, squares: Floats) -> Floats:
+        """Round to the grain."""
+        return cut(squares[:, None], np.array([[self.grain]]))[0, :, 0]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class GroupSums(Record):
     keys: Indices  # shape (g,)
     weights: Floats  # shape (s, g)
     sums: Floats  # shape (s, g, d)
-    squares: Floats  # shape (s, g): weighted squared distances to the centre
+    squares: Floats  # shape (s', g): weighted squared distances to the centre
 
     @staticmethod
     def merge(several: Sequence["GroupSums"]) -> "GroupSums":
@@ -38,7 +38,8 @@ class GroupSums(Record):
         keys = np.unique(np.concatenate([one.keys for one in several]))
         first, g = several[0], len(keys)
         s, d = len(first.weights), first.sums.shape[2]
-        whole = GroupSums(keys, np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g)))
+        squares = np.zeros((len(first.squares), g))
+        whole = GroupSums(keys, np.zeros((s, g)), np.zeros((s, g, d)), squares)
         for one in several:
             at = np.searchsorted(keys, one.keys)
             whole.weights[:, at] += one.weights

@@ -30,12 +30,12 @@ class Assigned(Record):
 
     sums: GroupSums  # by cell and class: all rows, or those that arrived less those that left
     moved: int  # rows that changed their prototype
-    largest: float  # weighted squared distance
+    largest: float  # squared distance of a row with a positive weight
 
 
 @dataclass(frozen=True)
 class Gather(MaximumPass):
-    """Put all rows into one cell, and return the largest weighted squared distance."""
+    """Put all rows into one cell, and return the largest squared distance."""
 
     effect = Effect.ASSIGNS_ALL
 
@@ -293,6 +293,5 @@ def _assign_to_nearest(
 
 def _largest_square(part: Part, squares: Floats) -> float:
     squares = stable_squares(squares, part.n_features)
-    squares = squares if part.weights is None else squares * part.weights
     active = squares if part.active is None else squares[part.active]
     return float(active.max(initial=0.0))

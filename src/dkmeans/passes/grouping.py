@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkmeans.exact.grids import SquareGrid
 from dkmeans.exact.group_sums import GroupSums, KeyedSums
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import on_far_side
@@ -47,12 +48,12 @@ class SumSquares(KeyedSumsPass):
 
     needs_rows = False
 
-    units: Floats
+    grid: SquareGrid
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, KeyedSums]:
         """Visit one part."""
         codes = group_codes(part, state)
-        return state, sum_squares(part, state.cells.squares, codes, self.units)
+        return state, sum_squares(part, state.cells.squares, codes, self.grid)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from threading import Lock
 import numpy as np
 import scipy.sparse as sp
 
+from dkmeans.exact.grids import SquareGrid
 from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_group
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
@@ -44,7 +45,7 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
                 weights[:, at] += group_totals(w, weight_units, order, starts)
 
     part.for_tiles(task, 1, len(codes), weighted=w is not None)
-    return GroupSums(keys, weights, sums, np.zeros((s, g)))
+    return GroupSums(keys, weights, sums, np.zeros((grids.n_square_slices, g)))
 
 
 def sum_moves(part: Part, before: Indices, after: Indices) -> GroupSums:
@@ -87,13 +88,14 @@ def sum_shares(part: Part, codes: Indices, rows: Indices, shares: Floats) -> Gro
     return GroupSums(keys, weights, sums, np.zeros((s, g)))
 
 
-def sum_squares(part: Part, squares: Floats, codes: Indices, units: Floats) -> KeyedSums:
+def sum_squares(part: Part, squares: Floats, codes: Indices, grid: SquareGrid) -> KeyedSums:
     """Sum weighted squared distances by code."""
-    keys = present(codes)
+    keys, units = present(codes), grid.units
     found, lock = np.zeros((len(units), len(keys))), Lock()
     d, loops = part.n_features, part.loops
     if loops and part.weights is None:  # so fast that threads would only cost time
-        loops.add_totals(stable_squares(squares, d), _positions(codes, keys), units, found)
+        values = grid.rounded(stable_squares(squares, d))
+        loops.add_totals(values, _positions(codes, keys), units, found)
         return KeyedSums(keys, found)
 
     def task(tile: slice) -> None:
@@ -102,7 +104,8 @@ def sum_squares(part: Part, squares: Floats, codes: Indices, units: Floats) -> K
             return
         at = np.searchsorted(keys, codes[tile][order[starts]])
         w = None if part.weights is None else part.weights[tile]
-        totals = group_totals(stable_squares(squares[tile], d), units, order, starts, w)
+        values = grid.rounded(stable_squares(squares[tile], d))
+        totals = group_totals(values, units, order, starts, w)
         with lock:
             found[:, at] += totals
 

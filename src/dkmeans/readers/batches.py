@@ -36,7 +36,7 @@ class OwnBatches:
                     f"Batch {number} must be a tuple (X, y) or (X, y, sample_weight), not "
                     f"{type(batch).__name__}."
                 )
-            X, y, *weight = batch
+            X, y, weight = batch if len(batch) == 3 else (*batch, None)
             where = f"batch {number}"
             # Copies: the next batch is asked for while this one is worked on, and may be put into
             # the same array.
@@ -47,7 +47,8 @@ class OwnBatches:
                     f"Batch {number} must have rows in X, and as many labels in y, but their "
                     f"shapes are {X.shape} and {y.shape}."
                 )
-            yield Batch(X, y, np.array(weight[0]) if weight else None, where)
+            weight = None if weight is None else np.array(weight)
+            yield Batch(X, y, weight, where)
 
 
 def are_batches(X: Any) -> bool:
