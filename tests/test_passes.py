@@ -16,16 +16,16 @@ from dkmeans.passes import (
     assignment,
     facts,
     grouping,
-    labels,
     margin_search,
     margin_sums,
     pruning,
+    row_labels,
     search,
 )
-from dkmeans.passes.base import Effect, Pass
+from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.passes.results import Pieces
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import MERGE_BATCH, merge_all
@@ -57,21 +57,24 @@ def every_task(X, y, setting):
     pulls, some = (1, 5.0, 1e-6), np.array([3, 4, 40, 90, 119])
     bounds = np.array([1e6, 1e6])
     yield from (facts.FindFacts(), facts.FindWeightFacts(None), facts.SumWeights(unit))
-    yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), labels.HashRows())
+    yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), row_labels.HashRows())
     yield facts.MeasureSpread(dense[:1])
     yield assignment.Gather(dense[5:6])
     yield facts.SumSpread(setting.scale.units(100.0))
     yield assignment.Assign(one, np.array([1]))
-    yield labels.Relabel(some, np.array([0, 1, 2, 0, 1]))
-    yield from (labels.WeighErrors(one.classes, setting.grids.weights()), labels.RowValues(some))
+    yield row_labels.Relabel(some, np.array([0, 1, 2, 0, 1]))
+    yield from (
+        row_labels.WeighErrors(one.classes, setting.grids.weights()),
+        row_labels.RowValues(some),
+    )
     yield from (
         grouping.SumCells(),
         grouping.SumSquares(setting.grids.squares(100.0)),
-        labels.FindStrays(one.classes),
+        row_labels.FindStrays(one.classes),
     )
     yield assignment.Assign(two, np.array([0, 2, -1]), changes_only=True)
-    yield from (labels.WeighOverlaps(two), labels.FindOverlaps(two, np.arange(12)))
-    yield from (labels.RowCells(), labels.RowClasses(), labels.RowWeights())
+    yield from (row_labels.WeighOverlaps(two), row_labels.FindOverlaps(two, np.arange(12)))
+    yield from (row_labels.RowCells(), row_labels.RowClasses(), row_labels.RowWeights())
     for farthest in (False, True):
         yield search.PickRows(codes, dense[[7, 8, 9, 10]], farthest, dense[[0, 40, 5, 9]])
     yield search.PickRows(codes[:0], dense[:0])
@@ -102,7 +105,7 @@ def every_task(X, y, setting):
 
 
 def held_out_task():
-    return labels.FindHeldErrors(np.array([0, 1, 2]))
+    return row_labels.FindHeldErrors(np.array([0, 1, 2]))
 
 
 def prepared(data, cuts):
@@ -179,7 +182,9 @@ def test_results_do_not_depend_on_the_parts(data):
             for _ in range(3):
                 assert plain(regrouped(task, results, rng)) == merged, task
             found[n_parts].append((type(task).__name__, merged))
-        derivation = labels.HoldOut(np.arange(N).astype(np.uint64), *np.full((2, 3), 9, np.uint64))
+        derivation = row_labels.HoldOut(
+            np.arange(N).astype(np.uint64), *np.full((2, 3), 9, np.uint64)
+        )
         derivation = replace(derivation, highest=np.array([99, 40, 60], np.uint64))
         derived = [derivation.derive(*pair) for pair in zip(parts, states, strict=True)]
         results = [visit(held_out_task(), *pair)[1] for pair in derived]
@@ -248,7 +253,7 @@ def test_the_log_stays_short(data):
     dense = data[0].toarray() if sp.issparse(data[0]) else data[0]
     prototypes = Prototypes(dense[:3], np.arange(3), np.arange(3))
     log, same = ReplayLog(), np.arange(3)
-    relabel = labels.Relabel(np.array([0]), np.array([1]))
+    relabel = row_labels.Relabel(np.array([0]), np.array([1]))
     log.add(relabel)
     for number in range(20):
         log.add(assignment.KeepCells())

@@ -15,7 +15,7 @@ from dkmeans.exact.grids import Scale
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import assignment, facts, margin_search, pruning
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import SpilledPart
 

@@ -1,6 +1,7 @@
 """From checked arrays to the rows that the engine works on."""
 
 import hashlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
-from dkmeans.passes.base import Runner
+from dkmeans.passes.contract import Runner
 from dkmeans.passes.part import Part
 from dkmeans.runners.checkpoint import Journal, JournalRunner
 from dkmeans.runners.local import LocalRunner
@@ -52,7 +53,7 @@ def make_source(
     n_centers: int = 1,
     journal: Journal | None = None,
 ) -> Source:
-    """Make rows ready for a fit.
+    """Make rows ready for a fit; they must be closed after it.
 
     Parameters
     ----------
@@ -87,21 +88,24 @@ def make_source(
         runner = stream.runner(
             weights, n_classes=n_classes, n_threads=n_threads, memory_mb=memory_mb
         )
-    recorded = None if journal is None else JournalRunner(runner)
-    runner = runner if recorded is None else recorded
-    rows = Rows(
-        runner,
-        training.dtype,
-        training.n_values,
-        n_classes,
-        remembered=remembered,
-        n_centers=n_centers,
-        by_class=found.by_class,
-    )
-    conflicts = agree_on_labels(runner, training.y, weights)
-    if journal is not None and recorded is not None:
-        journal.expect("data", _fingerprint(rows))
-        recorded.start(journal)
+    with ExitStack() as undo:
+        undo.callback(runner.close)
+        recorded = None if journal is None else JournalRunner(runner)
+        runner = runner if recorded is None else recorded
+        rows = Rows(
+            runner,
+            training.dtype,
+            training.n_values,
+            n_classes,
+            remembered=remembered,
+            n_centers=n_centers,
+            by_class=found.by_class,
+        )
+        conflicts = agree_on_labels(runner, training.y, weights)
+        if journal is not None and recorded is not None:
+            journal.expect("data", _fingerprint(rows))
+            recorded.start(journal)
+        undo.pop_all()  # the caller closes the rows
     return Source(rows, conflicts, found.unit)
 
 

@@ -11,7 +11,7 @@ from dkmeans.firstlook import Look
 from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.readers.arrays import MappedBlocks, is_mapped
 from dkmeans.readers.batches import OwnBatches, are_batches
 from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError

@@ -11,8 +11,8 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, flush
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.kernels.threads import tiles
-from dkmeans.passes.base import Runner
-from dkmeans.passes.labels import HashRows, Relabel, RowValues
+from dkmeans.passes.contract import Runner
+from dkmeans.passes.row_labels import HashRows, Relabel, RowValues
 
 BATCH_VALUES = 1 << 16  # of rows that are compared together
 BATCH_HASHES = 1 << 21  # that are sorted together, about

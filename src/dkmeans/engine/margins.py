@@ -235,7 +235,16 @@ class Field:
                     places.append(center + TWIN_OFFSET * across[0])
         return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, len(self.middle))
 
-    def describe(self, margins: Margins, **more: Any) -> RefineStep:
+    def describe(
+        self,
+        margins: Margins,
+        *,
+        round: int,
+        prototypes: Prototypes,
+        moved: int,
+        cost: float,
+        seconds: float,
+    ) -> RefineStep:
         """Summarize a step."""
         codes, weight = self._won_weights(margins)
         starts = run_starts(codes // self._rows.n_classes)
@@ -243,10 +252,14 @@ class Field:
         units = self._scale.units(self._rows.run(margin_sums.BoundInertia(margins.number)))
         inertia, _ = total(self._rows.run(margin_sums.SumInertia(margins.number, units)))
         return RefineStep(
+            round,
+            prototypes,
             n_mixed=int((np.diff(np.append(starts, len(codes))) > 1).sum()),
             impurity=float(1 - heaviest.sum() / total(self._weight)[0]),
+            moved=moved,
             inertia=float(inertia),
-            **more,
+            cost=cost,
+            seconds=seconds,
         )
 
     def harm(self, margins: Margins, classes: Indices) -> Floats:

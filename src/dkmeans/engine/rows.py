@@ -20,8 +20,8 @@ from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.model.prototypes import Prototypes
-from dkmeans.passes import assignment, facts, grouping, labels, margin_sums, pruning, search
-from dkmeans.passes.base import Pass, Runner
+from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
+from dkmeans.passes.contract import Pass, Runner
 from dkmeans.passes.margin_search import FindMargins
 from dkmeans.passes.part import Setting
 
@@ -261,7 +261,7 @@ class Rows:
 
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
         """Return the present and previous cells of rows that are in a cell of another class."""
-        found = self.run(labels.FindStrays(classes))
+        found = self.run(row_labels.FindStrays(classes))
         return found.cells, found.previous
 
     def rename(self, new_index: Indices) -> None:
@@ -281,13 +281,13 @@ class Rows:
 
     def errors(self, classes: Indices) -> tuple[float, float]:
         """Return the weighted error of training and of held-out rows (nan if there are none)."""
-        slices = self.run(labels.WeighErrors(classes, self.grids.weights()))
+        slices = self.run(row_labels.WeighErrors(classes, self.grids.weights()))
         wrong, whole, held_wrong, held = total(slices.T)[0].tolist()
         return _share(wrong, whole), _share(held_wrong, held)
 
-    def held_errors(self, classes: Indices) -> labels.HeldErrors:
+    def held_errors(self, classes: Indices) -> row_labels.HeldErrors:
         """Find the held-out rows that are misclassified."""
-        return self.run(labels.FindHeldErrors(classes))
+        return self.run(row_labels.FindHeldErrors(classes))
 
     def can_do_without(self, prototypes: Prototypes, prototype: int, others: Indices) -> bool:
         """Tell whether the rows of its class that a prototype owns could go to one of their class.
@@ -333,7 +333,7 @@ class Rows:
         conflicts : list of arrays
             Numbers of the rows that were relabelled, by group.
         """
-        overlaps = self.run(labels.WeighOverlaps(prototypes))
+        overlaps = self.run(row_labels.WeighOverlaps(prototypes))
         weights = total(overlaps.slices)[0]
         own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
         old = np.zeros(len(prototypes))
@@ -345,10 +345,10 @@ class Rows:
                 yields.append(code)
         if not yields:
             return tally, []
-        conflicts = self.run(labels.FindOverlaps(prototypes, np.array(yields)))
+        conflicts = self.run(row_labels.FindOverlaps(prototypes, np.array(yields)))
         classes = prototypes.classes[np.array(yields) // self.n_classes]
         sizes = [len(rows) for rows in conflicts]
-        self.run(labels.Relabel(np.concatenate(conflicts), np.repeat(classes, sizes)))
+        self.run(row_labels.Relabel(np.concatenate(conflicts), np.repeat(classes, sizes)))
         self._new_assignment()
         self._known = None
         sums = self._with_squares(self.run(grouping.SumCells()))
@@ -368,27 +368,27 @@ class Rows:
 
     def hashes(self) -> Hashes:
         """Hash all rows; identical rows get the same hash."""
-        return self.run(labels.HashRows()).joined()
+        return self.run(row_labels.HashRows()).joined()
 
     def cells(self) -> Indices:
         """Return the cells of all rows."""
-        return self.run(labels.RowCells()).joined().astype(np.intp)
+        return self.run(row_labels.RowCells()).joined().astype(np.intp)
 
     def classes(self) -> Indices:
         """Return the classes of all rows; identical rows have one class."""
-        return self.run(labels.RowClasses()).joined()
+        return self.run(row_labels.RowClasses()).joined()
 
     def weights(self) -> Floats | None:
         """Return the weights of all rows; None stands for ones."""
         if not self.facts.weight_bits:
             return None
-        return self.run(labels.RowWeights()).joined()
+        return self.run(row_labels.RowWeights()).joined()
 
     @contextmanager
     def holding_out(self, hashes: Hashes, lowest: Hashes, highest: Hashes) -> Iterator["Rows"]:
         """Return the same rows, but hold out those with hashes in the range of their class."""
         others = Rows(
-            self._runner.derive(labels.HoldOut(hashes, lowest, highest)),
+            self._runner.derive(row_labels.HoldOut(hashes, lowest, highest)),
             self.dtype,
             self._n_values,
             self.n_classes,

@@ -9,7 +9,7 @@ from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import to_distance
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import NO_CELL
+from dkmeans.passes.row_state import NO_CELL
 
 MAX_CHANGED_SHARE = 0.5  # of the centres, above which all rows look at all centres
 

@@ -8,7 +8,7 @@ import numpy as np
 from dkmeans.exact.group_sums import run_starts
 from dkmeans.kernels.block import Indices
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 
 BAND_ROWS = 4096  # per class, about, that are sorted by class together
 

@@ -14,11 +14,11 @@ from dkmeans.kernels.block import Floats, column_magnitudes, most_terms
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.exact import most_bits
 from dkmeans.kernels.reference import stable_squares
-from dkmeans.passes.base import AnyPass, Effect, Pass
+from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import MaximumPass, SlicesPass
 from dkmeans.passes.rounding import bound_values, multiples, sum_values
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 
 FACTOR_TOLERANCE = 2.0**-50  # relative rounding error of a weight times a factor, and some more
 

@@ -13,10 +13,10 @@ from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_bits, to_distance
 from dkmeans.model.prototypes import Prototypes
-from dkmeans.passes.base import AnyPass, Effect, Pass
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
+from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import RowMargins, RowState
+from dkmeans.passes.row_state import RowMargins, RowState
 
 
 @dataclass(frozen=True)

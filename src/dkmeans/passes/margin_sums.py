@@ -14,7 +14,7 @@ from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_values
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.threads import tiles
-from dkmeans.passes.base import Effect, Pass
+from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.results import (
     CountPass,
@@ -24,7 +24,7 @@ from dkmeans.passes.results import (
     SlicesPass,
 )
 from dkmeans.passes.rounding import add_shifted_rows, bound_values, sum_values, sum_values_by
-from dkmeans.passes.state import NO_CELL, RowMargins, RowState, group_codes
+from dkmeans.passes.row_state import NO_CELL, RowMargins, RowState, group_codes
 from dkmeans.passes.summing import sum_rows, sum_shares
 
 TILE_VALUES = 1 << 20  # of the rows that are looked at together

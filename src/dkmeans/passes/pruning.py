@@ -11,10 +11,10 @@ from dkmeans.kernels.block import Indices
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.threads import tiles
 from dkmeans.model.prototypes import Prototypes
-from dkmeans.passes.base import Effect, Pass
+from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass
-from dkmeans.passes.state import PruneState, RowState
+from dkmeans.passes.row_state import PruneState, RowState
 
 TILE_DISTANCES = 1 << 17  # that are computed together
 

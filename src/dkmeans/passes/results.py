@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dkmeans.exact.group_sums import GroupSums, KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats
-from dkmeans.passes.base import Pass
+from dkmeans.passes.contract import Pass
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -10,7 +10,7 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.tally import add_sums, rounded_sums
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import NO_CELL
+from dkmeans.passes.row_state import NO_CELL
 
 
 def sum_values(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:

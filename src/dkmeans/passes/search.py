@@ -14,9 +14,9 @@ from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.reference import squared_distances, stable_bits
 from dkmeans.kernels.threads import tiles
 from dkmeans.model.prototypes import Prototypes
-from dkmeans.passes.base import Pass
+from dkmeans.passes.contract import Pass
 from dkmeans.passes.part import Bools, Part
-from dkmeans.passes.state import RowState, group_codes
+from dkmeans.passes.row_state import RowState, group_codes
 
 TILE_VALUES = 1 << 20  # of rows that are compared value by value at a time
 

@@ -11,7 +11,7 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals
 from dkmeans.passes.part import Part
-from dkmeans.passes.state import NO_CELL
+from dkmeans.passes.row_state import NO_CELL
 
 
 def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSums:

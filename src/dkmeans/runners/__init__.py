@@ -1,5 +1,5 @@
 """Runners: who holds the parts of the rows, and runs passes over them.
 
-They know passes only by what `passes.base` says: whether rows are needed, the effect, and how
+They know passes only by what `passes.contract` says: whether rows are needed, the effect, and how
 results are merged.
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
-from dkmeans.passes.base import AnyPass, Derivation, Pass, Runner
+from dkmeans.passes.contract import AnyPass, Derivation, Pass, Runner
 from dkmeans.passes.part import Setting
 from dkmeans.runners.checkpoint_file import (
     CheckpointError,

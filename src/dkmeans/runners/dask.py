@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol, TypeAlias, TypeVar
 
 from distributed import Client, KilledWorker, wait
 
-from dkmeans.passes.base import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.readers.blocks import Batch
 from dkmeans.readers.dask_blocks import raise_unreadable

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.kernels.threads import calm_blas
-from dkmeans.passes.base import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.readers.blocks import Batch
 from dkmeans.runners.local import LocalRunner

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from dkmeans.passes.base import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.runners.merging import merge_all
 
 R = TypeVar("R")

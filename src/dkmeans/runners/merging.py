@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
-from dkmeans.passes.base import Pass
+from dkmeans.passes.contract import Pass
 
 R = TypeVar("R")
 MERGE_BATCH = 16  # results that are collected before they are merged

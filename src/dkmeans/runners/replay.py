@@ -1,6 +1,6 @@
 """Replay log: the passes that rebuild the row state after a worker is lost or a fit is resumed."""
 
-from dkmeans.passes.base import AnyPass, Effect
+from dkmeans.passes.contract import AnyPass, Effect
 
 
 class ReplayLog:

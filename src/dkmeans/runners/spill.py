@@ -9,7 +9,7 @@ import numpy as np
 
 from dkmeans.kernels.block import Matrix
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.runners.shelf import Array, Shelf, Ticket
 
 R = TypeVar("R")

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from dkmeans.kernels.block import Matrix
 from dkmeans.kernels.threads import calm_blas
-from dkmeans.passes.base import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 from dkmeans.runners.merging import merge_all
 from dkmeans.runners.prefetch import prefetched
 from dkmeans.runners.shelf import Shelf

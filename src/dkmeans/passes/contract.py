@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.state import RowState
+from dkmeans.passes.row_state import RowState
 
 R = TypeVar("R")
 
