@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.engine.threads import default_threads
+from dkmeans.kernels.threads import default_threads
 
 # Name: rows, features, centres, type of numbers.
 SIZES = {

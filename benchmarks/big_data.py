@@ -32,7 +32,8 @@ warnings.simplefilter("ignore", OverfittingWarning)
 D, K, FILES = 32, 256, 8
 NAMES = [f"x{j:03d}" for j in range(64)]
 PARTITIONS = (8, 64, 500)
-SETUP = ("facts", "hashes", "cells")  # once per fit; results of the last two grow with the rows
+# Passes made once per fit; results of the last two grow with the rows.
+SETUP = ("FindFacts", "HashRows", "RowCells")
 
 
 def save_parquet(folder, X, y, files):
@@ -95,33 +96,38 @@ class Traffic:
     """Counts what the driver sends and gets while a fit runs, call by call."""
 
     def __init__(self):
-        from dkmeans.cluster.team import Crew
+        from dkmeans.runners.dask import Crew
 
-        self._owner, self._each = Crew, Crew.each
+        self._owner, self._plain = Crew, Crew._ask_all
         self.sent, self.back, self.calls = (defaultdict(int) for _ in range(3))
 
     def __enter__(self):
-        def each(crew, source, method, arguments):
-            found = self._each(crew, source, method, arguments)
-            workers = len(crew._held)
-            self.sent[method] += workers * len(pickle.dumps((source, method, arguments), 5))
-            self.back[method] += len(pickle.dumps(found, 5))
-            self.calls[method] += 1
-            self.crew, self.workers = crew, workers
+        from dkmeans.runners.dask_worker import RunPass
+
+        def counted(crew, request):
+            found = self._plain(crew, request)
+            if isinstance(request, RunPass):
+                name, workers = type(request.task).__name__, len(crew._workers)
+                self.sent[name] += workers * len(pickle.dumps(request, 5))
+                self.back[name] += len(pickle.dumps(found, 5))
+                self.calls[name] += 1
+                self.crew, self.workers = crew, workers
             return found
 
-        self._owner.each = each
+        self._owner._ask_all = counted
         return self
 
     def __exit__(self, *_):
-        self._owner.each = self._each
+        self._owner._ask_all = self._plain
 
     def milliseconds(self):
         """Time of a call that does next to nothing."""
+        from dkmeans.passes.facts import FindWeightFacts
+
         times = []
         for _ in range(50):
             start = time.perf_counter()
-            self.crew.each(0, "weight_facts", ())
+            self.crew.run(0, FindWeightFacts(None))
             times.append(time.perf_counter() - start)
         return 1e3 * float(np.median(times))
 

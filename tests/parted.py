@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.engine.margin_part import Part
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.team import LocalTeam
+from dkmeans.passes.part import Part
+from dkmeans.runners.local import LocalRunner
 
 
 def parts_of(X, y, weights, n_classes, cuts=(), **more):
     """Cut rows into parts."""
     ends = [0, *cuts, X.shape[0]]
     return [
-        Part(
+        Part.of(
             X[a:b],
             np.asarray(y[a:b], dtype=np.intp),
             None if weights is None else weights[a:b],
@@ -27,9 +27,9 @@ def parts_of(X, y, weights, n_classes, cuts=(), **more):
 
 
 def rows_of(X, y, weights, n_classes, cuts=(), **more):
-    """Make rows in parts ready for passes; the parts can be looked at, too."""
-    parts = parts_of(X, y, weights, n_classes, cuts, **more)
+    """Make rows in parts ready for passes; the runner can be looked at, too."""
+    runner = LocalRunner(parts_of(X, y, weights, n_classes, cuts, **more))
     n_values = X.nnz if sp.issparse(X) else X.size
-    rows = Rows(LocalTeam(parts), X.dtype, n_values, n_classes)
-    rows.parts = parts
+    rows = Rows(runner, X.dtype, n_values, n_classes)
+    rows.runner = runner
     return rows

@@ -15,10 +15,10 @@ from pyarrow import csv, feather
 from pyarrow import parquet as pq
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine.prefetch import ahead
 from dkmeans.progress import listening
 from dkmeans.readers.blocks import SourceError
 from dkmeans.readers.tables import TableBlocks
+from dkmeans.runners.prefetch import prefetched
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 SETTINGS = [
@@ -371,13 +371,13 @@ def test_reading_ahead_passes_errors_on_and_stops():
         yield from range(3)
         raise OSError("gone")
 
-    with ahead(some()) as numbers:
+    with prefetched(some()) as numbers:
         assert [next(numbers) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(OSError, match="gone"):
             next(numbers)
-    with ahead(iter(range(1000))) as numbers:
+    with prefetched(iter(range(1000))) as numbers:
         assert next(numbers) == 0
-    assert not [t for t in threading.enumerate() if t.name == "dkmeans-reader"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("dkmeans-reader")]
 
 
 LIMITED = """

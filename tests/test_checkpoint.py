@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.checkpoint import journal
-from dkmeans.checkpoint.encode import decode, encode
-from dkmeans.checkpoint.file import CheckpointError
-from dkmeans.engine.grids import Facts
-from dkmeans.engine.sums import Sums
-from dkmeans.engine.team import LocalTeam, SweepTeam
+from dkmeans.exact.grids import DataFacts
+from dkmeans.exact.group_sums import GroupSums
+from dkmeans.passes.results import Pieces
 from dkmeans.progress import listening
+from dkmeans.runners import checkpoint
+from dkmeans.runners.checkpoint_file import CheckpointError
+from dkmeans.runners.encoding import decode, encode
+from dkmeans.runners.local import LocalRunner
+from dkmeans.runners.sweep import SweepRunner
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 SETTINGS = [
@@ -32,8 +34,8 @@ SETTINGS = [
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """Write after every pass."""
-    monkeypatch.setattr(journal, "EVERY", 0.0)
-    monkeypatch.setattr(journal, "_SHARE", 0)
+    monkeypatch.setattr(checkpoint, "MIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr(checkpoint, "MIN_INTERVAL_WRITES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -53,21 +55,21 @@ def fit_and_die(model, after, monkeypatch, *data):
     """Fit until a number of passes have been made; tell whether it died."""
     count = 0
 
-    def dying(team, method):
+    def die_in_time():
         nonlocal count
         count += 1
         if count > after:
             raise Killed
 
     with monkeypatch.context() as patch:
-        for kind in (LocalTeam, SweepTeam):
-            original = kind.each
+        for kind in (LocalRunner, SweepRunner):
+            original = kind.run
 
-            def each(self, method, *arguments, original=original):
-                dying(self, method)
-                return original(self, method, *arguments)
+            def run(self, task, original=original):
+                die_in_time()
+                return original(self, task)
 
-            patch.setattr(kind, "each", each)
+            patch.setattr(kind, "run", run)
         try:
             model.fit(*data)
         except Killed:
@@ -108,13 +110,18 @@ def test_a_fit_that_dies_again_and_again(labelled, tmp_path, monkeypatch, parame
 def test_passes_are_not_made_again(labelled, tmp_path, monkeypatch, after):
     X, y, _ = labelled
     passes = []
-    original = LocalTeam.each
+    run, replay = LocalRunner.run, LocalRunner.replay
 
-    def each(self, method, *arguments):
-        passes.append(method)
-        return original(self, method, *arguments)
+    def counted_run(self, task):
+        passes.append(task)
+        return run(self, task)
 
-    monkeypatch.setattr(LocalTeam, "each", each)
+    def counted_replay(self, tasks):
+        passes.extend(tasks)
+        replay(self, tasks)
+
+    monkeypatch.setattr(LocalRunner, "run", counted_run)
+    monkeypatch.setattr(LocalRunner, "replay", counted_replay)
     DiscriminativeKMeans(12, growth="best").fit(X, y)
     whole = len(passes)
     model = DiscriminativeKMeans(12, growth="best", checkpoint=tmp_path / "c")
@@ -160,6 +167,7 @@ def test_damaged_files_are_refused(labelled, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     damaged = [whole[:n] for n in np.linspace(0, len(whole) - 1, 60).astype(int)]
     damaged += [whole + b"x", b"something else", whole[1:]]
+    damaged.append(whole.replace(b"checkpoint 2", b"checkpoint 1", 1))  # of an older version
     for at in rng.integers(0, len(whole), 200):
         flipped = bytearray(whole)
         flipped[at] ^= 1 << int(rng.integers(8))
@@ -191,7 +199,7 @@ def test_going_on_with_a_checkpoint(labelled, tmp_path, monkeypatch):
 )
 def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch, parameters, is_trial):
     X, y, _ = labelled
-    monkeypatch.setattr(journal, "EVERY", 1e9)
+    monkeypatch.setattr(checkpoint, "MIN_INTERVAL_S", 1e9)
     path = tmp_path / "c"
     model = DiscriminativeKMeans(**parameters, checkpoint=path)
 
@@ -268,7 +276,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(labelled, tmp_path, monkeypatch)
 
 def test_ctrl_c_on_a_full_disk_is_still_ctrl_c(labelled, tmp_path, monkeypatch, caplog):
     X, y, _ = labelled
-    monkeypatch.setattr(journal, "EVERY", 1e9)
+    monkeypatch.setattr(checkpoint, "MIN_INTERVAL_S", 1e9)
     fill_the_disk(monkeypatch)
 
     def interrupt(step):
@@ -291,8 +299,8 @@ def test_a_listener_may_change_the_folder(labelled, tmp_path, monkeypatch):
 PROGRAM = """
 import sys, numpy as np
 from dkmeans import DiscriminativeKMeans
-from dkmeans.checkpoint import journal
-journal.EVERY = 0.0
+from dkmeans.runners import checkpoint
+checkpoint.MIN_INTERVAL_S = 0.0
 rng = np.random.default_rng(0)
 y = rng.integers(0, 4, 20_000)
 X = rng.normal(size=(20_000, 6)) + 0.8 * y[:, None]
@@ -324,13 +332,17 @@ def test_a_process_that_is_killed(tmp_path):
 
 
 def test_what_passes_return_survives():
-    sums = Sums(np.arange(2), np.ones((3, 2)), np.zeros((3, 2, 4)), np.ones((3, 2)))
-    facts = Facts(1, 1, 4, None, np.ones(2), np.ones(2), 1.0, np.inf, False, True)
-    value = [(sums, facts), {3: np.zeros((0, 2), np.float32)}, (1.5, -np.inf, 2, True, None, "x")]
+    sums = GroupSums(np.arange(2), np.ones((3, 2)), np.zeros((3, 2, 4)), np.ones((3, 2)))
+    facts = DataFacts(1, 1, 4, None, np.ones(2), np.ones(2), 1.0, np.inf, False, True)
+    pieces = Pieces([0, 5], [np.arange(5), np.arange(3)])
+    numbers = (1.5, -np.inf, 2, True, None, "x")
+    value = [(sums, facts, pieces), {3: np.zeros((0, 2), np.float32)}, numbers]
     arrays = {}
     found = decode(encode(value, arrays), arrays)
     assert repr(found) == repr(value)
     assert found[1][3].dtype == np.float32
+    with pytest.raises(TypeError, match="set, which a checkpoint cannot store"):
+        encode({1, 2}, arrays)
 
 
 def test_rows_that_had_to_yield_yield_again(tmp_path, monkeypatch):

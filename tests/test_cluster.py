@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster.team import ClusterError, Crew
 from dkmeans.progress import listening
 from dkmeans.readers.blocks import SourceError
+from dkmeans.runners.dask import ClusterError, Crew
 
 SIZES = (70, 0, 1, 59, 20)
 
@@ -66,8 +66,10 @@ def held_rows(client):
     def count(dask_worker):
         found = [value for value in dask_worker.data.values() if hasattr(value, "X")]
         for holder in filter(None, dask_worker.state.actors.values()):
-            for held in (holder._batches, *holder._sets.values()):
-                found += held.values()
+            holdings = holder._holdings
+            found += holdings.batches.values()
+            for runner in holdings.sets.values():
+                found += runner.parts
         return sum(len(one.X) for one in found)
 
     return sum(client.run(count).values())

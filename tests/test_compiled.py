@@ -14,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 from parted import rows_of
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine import changed
 from dkmeans.kernels import compiled
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
@@ -23,6 +22,7 @@ from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
 from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes import changed
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
     pytest.skip("nothing is compiled here", allow_module_level=True)
@@ -181,13 +181,14 @@ def test_looking_at_what_changed_is_as_good_as_looking_at_everything(data, weigh
         rows = rows_of(X, y, w, 3, [cut])
     rows.assign(as_prototypes(rounds[0][0]), np.full(1, -1))
     for centers, came_from in rounds[1:]:
-        before = came_from[rows.labelled()[0]]
+        before = came_from[rows.cells()]
         tally, moved = rows.assign(as_prototypes(centers), came_from)
         fresh = rows_of(X, y, w, 3)
         expected, _ = fresh.assign(as_prototypes(centers), np.full(1, -1))
-        labels, squares = rows.labelled()[0], np.concatenate([part.squares for part in rows.parts])
-        assert labels.tolist() == fresh.labelled()[0].tolist()
-        assert squares.tolist() == fresh.parts[0].squares.tolist()
+        labels = rows.cells()
+        squares = np.concatenate([state.cells.squares for state in rows.runner.states])
+        assert labels.tolist() == fresh.cells().tolist()
+        assert squares.tolist() == fresh.runner.states[0].cells.squares.tolist()
         assert moved == np.sum((labels != before) & (weights > 0 if weighted else True))
         assert tally.cells.tolist() == expected.cells.tolist()
         assert tally.classes.tolist() == expected.classes.tolist()
@@ -208,7 +209,7 @@ def test_rounds_that_cost_what_changed_give_the_same_growth(data, parameters):
         patch.setattr(compiled, "ENOUGH", 1)
         fast = DiscriminativeKMeans(**parameters).fit(X, y, w)
         patch.setattr(compiled, "ENOUGH", 10**9)
-        patch.setattr(changed, "_WORTH", -1.0)
+        patch.setattr(changed, "MAX_CHANGED_SHARE", -1.0)
         plain = DiscriminativeKMeans(**parameters).fit(X, y, w)
     assert fast.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
     assert fast.labels_.tolist() == plain.labels_.tolist()

@@ -21,8 +21,12 @@ from pyarrow import parquet as pq
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster import team
+from dkmeans.passes.assignment import AssignOwn
+from dkmeans.passes.facts import SumSpread
+from dkmeans.passes.row_labels import RowCells
 from dkmeans.readers.blocks import SourceError
+from dkmeans.runners import dask as runner
+from dkmeans.runners.dask_worker import BuildParts, DeriveParts, InspectPartitions, RunPass
 
 pytestmark = [
     pytest.mark.faults,
@@ -195,18 +199,19 @@ class Killer:
 
     def __init__(self, monkeypatch, when):
         self.passes, self.killed = [], 0
-        ask = team.Crew._ask
+        ask = runner.Crew._ask
 
-        def asked(crew, method, arguments):
+        def asked(crew, request_for):
             number = len(self.passes)
-            held = next(held for held in crew._held if 0 in held.numbers)
-            name = arguments(held)[1] if method == "call" else method
-            self.passes.append(name)
-            if when(number, name):
+            held = next(worker for worker in crew._workers if 0 in worker.numbers)
+            request = request_for(held)
+            kind = type(request.task if isinstance(request, RunPass) else request)
+            self.passes.append(kind)
+            if when(number, kind):
                 self.kill(crew.client, held)
-            return ask(crew, method, arguments)
+            return ask(crew, request_for)
 
-        monkeypatch.setattr(team.Crew, "_ask", asked)
+        monkeypatch.setattr(runner.Crew, "_ask", asked)
 
     def kill(self, client, held):
         (worker,) = client.who_has([held.future])[held.future.key]
@@ -214,10 +219,12 @@ class Killer:
         self.killed += 1
 
 
-@pytest.mark.parametrize("moments", [("look",), ("build", "spread_sum"), ("assign_own", "cells")])
+@pytest.mark.parametrize(
+    "moments", [(InspectPartitions,), (BuildParts, SumSpread), (AssignOwn, RowCells)]
+)
 def test_killed_workers(client, labelled, monkeypatch, moments):
     left = list(moments)
-    killer = Killer(monkeypatch, lambda _, name: name in left and not left.remove(name))
+    killer = Killer(monkeypatch, lambda _, kind: kind in left and not left.remove(kind))
     found = fitted(BEST, *chunked(*labelled))
     assert killer.killed == len(moments)
     same(found, fitted(BEST, *labelled))
@@ -227,7 +234,7 @@ def test_killed_while_rows_are_held_out(client, labelled, monkeypatch):
     parameters = SETTINGS[3]
     folds = []
     killer = Killer(
-        monkeypatch, lambda _, name: name == "derive" and not folds.append(0) and len(folds) == 2
+        monkeypatch, lambda _, kind: kind is DeriveParts and not folds.append(0) and len(folds) == 2
     )
     same(fitted(parameters, *chunked(*labelled)), fitted(parameters, *labelled))
     assert killer.killed == 1
@@ -239,20 +246,20 @@ def test_killed_in_the_middle_of_a_pass(client, labelled, tmp_path):
     flag.touch()
 
     def set_a_trap():
-        from dkmeans.engine.part import CellPart
+        from dkmeans.passes.grouping import SumSquares
 
-        plain = CellPart.square_sums
+        plain = SumSquares.visit
 
-        def trapped(part, units):
+        def trapped(self, part, state):
             if part.start:
                 try:
                     os.unlink(flag)
                     os.kill(os.getpid(), signal.SIGKILL)
                 except FileNotFoundError:
                     pass
-            return plain(part, units)
+            return plain(self, part, state)
 
-        CellPart.square_sums = trapped
+        SumSquares.visit = trapped
 
     client.run(set_a_trap)
     found = fitted(PAPER, *chunked(*labelled))
@@ -263,20 +270,20 @@ def test_killed_in_the_middle_of_a_pass(client, labelled, tmp_path):
 def test_who_keeps_dying_is_given_up(client, labelled, monkeypatch):
     killer = Killer(monkeypatch, lambda number, _: number >= 3)
     model = DiscriminativeKMeans(**PAPER)
-    with pytest.raises(team.ClusterError, match=r"died 5 times in a row over the partitions .*0"):
+    with pytest.raises(runner.ClusterError, match=r"died 5 times in a row over the partitions .*0"):
         model.fit(*chunked(*labelled))
     assert killer.killed == 5
     assert not hasattr(model, "cluster_centers_")
 
 
 def test_a_cluster_without_workers_is_given_up(labelled, monkeypatch):
-    monkeypatch.setattr(team, "_PATIENCE", 0.2)
+    monkeypatch.setattr(runner, "NO_WORKERS_TIMEOUT_S", 0.2)
     cluster = LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs=50)
     with (
         cluster,
         Client(cluster, set_as_default=False) as one,
         one.as_current(),
-        pytest.raises(team.ClusterError, match="no workers for"),
+        pytest.raises(runner.ClusterError, match="no workers for"),
     ):
         fitted(PAPER, *chunked(*labelled))
 
@@ -348,13 +355,13 @@ def test_one_call_per_worker_and_pass_and_nothing_is_left_behind(client, labelle
         return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
     calls, before = [], n_tasks()
-    ask = team._Held.ask
+    ask = runner.WorkerProxy.ask
 
-    def counted(held, method, arguments):
-        calls.append(method)
-        return ask(held, method, arguments)
+    def counted(worker, request):
+        calls.append(request)
+        return ask(worker, request)
 
-    monkeypatch.setattr(team._Held, "ask", counted)
+    monkeypatch.setattr(runner.WorkerProxy, "ask", counted)
     killer = Killer(monkeypatch, lambda *_: False)
     fitted(BEST, *chunked(*labelled))
     assert len(killer.passes) > 20

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dkmeans.engine.tally import by_values
+from dkmeans.exact.group_sums import by_values
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import OwnDistances, all_distances, on_far_side

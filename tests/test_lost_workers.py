@@ -8,7 +8,9 @@ import pytest
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster import source, team
+from dkmeans.cluster import source
+from dkmeans.runners import dask as runner
+from dkmeans.runners.dask_worker import DeriveParts, Holder
 
 pytestmark = [
     pytest.mark.faults,
@@ -17,7 +19,7 @@ pytestmark = [
 SIZES = (40, 1, 0, 39, 20)
 
 
-class LocalHeld(team._Held):
+class LocalWorker(runner.WorkerProxy):
     """A holder in this process, which dies when it is told to."""
 
     def __init__(self, numbers, holder, doom):
@@ -27,13 +29,13 @@ class LocalHeld(team._Held):
     def settle(self):
         pass
 
-    def ask(self, method, arguments):
+    def ask(self, request):
         self.dead = self.dead or self.doom(self)
         if self.dead:
-            return partial(team._raise_lost, OSError("gone"))
-        error, result = self.holder.run(method, *arguments)
-        assert error is None, error
-        return lambda: result
+            return partial(runner._raise_lost, OSError("gone"))
+        answer = self.holder.answer(request)
+        assert answer.error is None, answer.error
+        return lambda: answer.results[0]
 
 
 class LocalFuture:
@@ -79,21 +81,21 @@ def fit(monkeypatch):
             numbers = list(numbers)
             groups = [[n for n in numbers if n % 2 == side] for side in (0, 1)]
             return [
-                LocalHeld(mine, team.Holder(mine, [self._partitions[n].value for n in mine]), doom)
+                LocalWorker(mine, Holder(mine, [self._partitions[n].value for n in mine]), doom)
                 for mine in groups
                 if mine
             ]
 
-        whole = team.Crew._ask
+        whole = runner.Crew._ask
 
-        def ask(self, method, arguments):
-            passes.append(method)
-            return whole(self, method, arguments)
+        def ask(self, request_for):
+            passes.append(request_for)
+            return whole(self, request_for)
 
         with monkeypatch.context() as patch:
             patch.setattr(source, "active_client", LocalClient)
-            patch.setattr(team.Crew, "_hold", hold)
-            patch.setattr(team.Crew, "_ask", ask)
+            patch.setattr(runner.Crew, "_hold", hold)
+            patch.setattr(runner.Crew, "_ask", ask)
             return action(), len(passes), len(lost)
 
     return run
@@ -158,20 +160,20 @@ def test_rows_that_gave_way_stay_so(fit, rows):
 
 def test_who_keeps_dying_is_given_up(fit, rows):
     model = DiscriminativeKMeans(8)
-    with pytest.raises(team.ClusterError, match=r"died 5 times in a row.*\[1, 3\]"):
+    with pytest.raises(runner.ClusterError, match=r"died 5 times in a row.*\[1, 3\]"):
         fit(lambda: model.fit(*lazy(*rows)), {4}, always=True)
     assert not hasattr(model, "cluster_centers_")
 
 
 def test_sets_that_no_one_uses_are_dropped(fit, rows, monkeypatch):
     most = []
-    derive = team.Holder.derive
+    derive = DeriveParts.execute
 
-    def watched(self, *arguments):
-        derive(self, *arguments)
-        most.append(len(self._sets))
+    def watched(self, holdings):
+        derive(self, holdings)
+        most.append(len(holdings.sets))
 
-    monkeypatch.setattr(team.Holder, "derive", watched)
+    monkeypatch.setattr(DeriveParts, "execute", watched)
     fit(lambda: DiscriminativeKMeans("auto", growth="paper").fit(*lazy(*rows)))
     assert most
-    assert max(most) <= 3  # of all rows, the last fold, and this one
+    assert max(most) == 2  # of all rows, and of this fold

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.engine import part as part_module
+from dkmeans.passes import assignment
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
@@ -297,8 +297,8 @@ def test_ctrl_c_leaves_the_estimator_as_it_was(monkeypatch):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    original = part_module.assign
-    monkeypatch.setattr(part_module, "assign", interrupted)
+    original = assignment.assign
+    monkeypatch.setattr(assignment, "assign", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], y)
     assert model.n_features_in_ == X.shape[1]

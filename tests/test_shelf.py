@@ -1,17 +1,23 @@
-"""What parts keep of each row waits on a shelf, in memory or on disk, and comes back as it was."""
+"""What is kept of each row is spilled between passes, and comes back as it was."""
 
-import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parted import rows_of
 from sklearn.datasets import load_digits
 from strategies import examples
 
 from dkmeans import DiscriminativeKMeans, streaming
-from dkmeans.engine.shelf import Shelf
-from dkmeans.engine.waiting import WaitingPart
+from dkmeans.exact.grids import Scale
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes import assignment, facts, margin_search, pruning
+from dkmeans.passes.part import Part, Setting
+from dkmeans.passes.row_state import RowState
+from dkmeans.runners.shelf import Shelf
+from dkmeans.runners.spill import SpilledPart
 
 PARAMETERS = [
     {"growth": "paper", "max_clusters": 12, "prune": True},
@@ -33,33 +39,120 @@ def arrays():
     limit=st.sampled_from([0, 10_000, 10**9]),
 )
 def test_arrays_come_back(steps, limit):
-    """Also where others were taken away before, whose places are used again."""
-    shelf, waiting = Shelf(limit), []
+    """Also where others were freed before, whose places are used again."""
+    shelf, stored = Shelf(limit), []
     for step in steps:
         if isinstance(step, np.ndarray):
-            waiting.append((shelf.put(step), step))
-        elif waiting:
-            del waiting[step % len(waiting)]
-        for ticket, array in waiting:
+            stored.append((shelf.put(step), step))
+        elif stored:
+            shelf.free(stored.pop(step % len(stored))[0])
+        for ticket, array in stored:
             back = shelf.get(ticket)
             assert back.dtype == array.dtype
             np.testing.assert_array_equal(back, array)
+    shelf.close()
 
 
 def test_places_are_used_again():
-    shelf = Shelf(0)
+    shelf, last = Shelf(0), None
     for value in range(50):
         ticket = shelf.put(np.full(100_000, value, dtype=np.float64))
         assert shelf.get(ticket)[-1] == value
-    del ticket
-    gc.collect()
-    assert shelf._end <= 3 * 100_000 * 8
+        if last is not None:
+            shelf.free(last)
+        last = ticket
+    assert shelf._file_bytes < 3 * 100_000 * 8
+    shelf.close()
 
 
-def test_little_stays_in_memory():
+def test_small_arrays_stay_in_memory():
     shelf = Shelf(1000)
     tickets = [shelf.put(np.zeros(50)) for _ in range(3)]
     assert [ticket.array is None for ticket in tickets] == [False, False, True]
+    shelf.free(tickets[0])
+    assert shelf.put(np.zeros(50)).array is not None
+    shelf.close()
+
+
+def test_what_stays_in_memory_anyway_is_not_copied():
+    shelf, whole = Shelf(0), np.arange(10.0)
+    view, matrix = whole[2:5], np.ones((3, 2))
+    assert shelf.get(shelf.put(view)) is view
+    assert shelf.get(shelf.put(matrix)) is matrix
+
+
+def test_a_visit_writes_only_what_it_replaces(monkeypatch):
+    shelf, put = Shelf(0), []
+    original = Shelf.put
+    monkeypatch.setattr(Shelf, "put", lambda self, a: put.append(a) or original(self, a))
+    y, weights = np.arange(50) % 2, np.ones(50)
+    part = Part.of(None, y, weights, n_classes=2)
+    spilled = SpilledPart(part, RowState.start(y), shelf)
+    assert len(put) == 4  # classes given and used, labels twice, and squares are one array each
+    put.clear()
+
+    def look(part, state):
+        assert part.given is state.classes
+        assert part.full_weights is part.weights
+        assert state.cells.labels is state.cells.previous
+        return state, int(state.classes.sum())
+
+    assert spilled.visit(look, Setting(), None) == 25
+    assert not put
+
+    def relabel(part, state):
+        return state.with_labels(state.cells.labels + 1), None
+
+    spilled.visit(relabel, Setting(), None)
+    assert len(put) == 1
+    assert spilled.visit(
+        lambda _, state: (state, state.cells.labels.tolist()), Setting(), None
+    ) == ([1] * 50)
+    spilled.close()
+    assert sum(map(len, shelf._free.values())) * 2**16 == shelf._file_bytes
+    shelf.close()
+
+
+def test_an_error_in_a_visit_leaves_the_state():
+    shelf, y = Shelf(0), np.arange(5)
+    spilled = SpilledPart(Part.of(None, y, None, n_classes=5), RowState.start(y), shelf)
+
+    def fail(part, state):
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        spilled.visit(fail, Setting(), None)
+    assert spilled.visit(lambda _, s: (s, s.classes.tolist()), Setting(), None) == y.tolist()
+    shelf.close()
+
+
+def test_all_arrays_per_row_are_spilled():
+    """Those of pruning included: nothing as long as the rows stays in memory."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    prototypes = Prototypes(X[:3], np.array([0, 0, 1]), np.arange(3))
+    tasks = [
+        assignment.Gather(X[:1]),
+        assignment.Assign(prototypes, np.array([0])),
+        assignment.KeepCells(),
+        assignment.AssignOwn(prototypes),
+        margin_search.FindMargins(prototypes, 1),
+        facts.MeasureSpread(X[:1]),
+        pruning.TryWithout(prototypes, 0, np.array([1, 2])),
+        pruning.Inherit(),
+        pruning.TryWithout(prototypes, 1, np.array([0, 2])),
+    ]
+    rows = rows_of(X, y, np.ones(500), 2)
+    setting = replace(rows.runner.parts[0].setting, scale=Scale(whole=True, n_terms=500))
+    shelf = Shelf(0)
+    part = Part.of(None, y, np.ones(500), n_classes=2)
+    spilled = SpilledPart(part, RowState.start(y), shelf)
+    for task in tasks:
+        spilled.visit(task.visit, setting, X)
+        assert all(ticket.array is None or ticket.array.size < 100 for ticket in spilled._tickets)
+    assert len(spilled._value) < 3000
+    assert len(spilled._tickets) > 15
+    shelf.close()
 
 
 @pytest.mark.parametrize(
@@ -77,25 +170,33 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
             part = slice(start, start + 77)
             yield X[part], y[part], *([weights[part]] if weighted else [])
 
-    put_on_disk, compared = [], []
-    sleep, put = WaitingPart._sleep, Shelf.put
+    on_disk, compared = [], []
+    visit, put = SpilledPart.visit, Shelf.put
 
-    def checked_sleep(self, known):
-        for ticket, array in known.values():
-            np.testing.assert_array_equal(self._shelf.get(ticket), array)
-            compared.append(len(array))
-        sleep(self, known)
+    def checked_visit(self, action, setting, X):
+        before = [(ticket, self._shelf.get(ticket).copy()) for ticket in self._tickets]
+        result = visit(self, action, setting, X)
+        kept = {id(ticket) for ticket in self._tickets}
+        for ticket, array in before:
+            if id(ticket) in kept:
+                np.testing.assert_array_equal(self._shelf.get(ticket), array)
+                compared.append(len(array))
+        in_memory = [t for t in self._tickets if t.array is not None]
+        assert sum(t.nbytes for t in in_memory) <= 600
+        uncounted = [t.array for t in in_memory if not t.nbytes and t.array.size]
+        assert all(array.ndim == 2 or array.base is not None for array in uncounted)
+        return result
 
     def counted_put(self, array):
         ticket = put(self, array)
-        put_on_disk.append(ticket.array is None)
+        on_disk.append(ticket.array is None)
         return ticket
 
-    monkeypatch.setattr(WaitingPart, "_sleep", checked_sleep)
+    monkeypatch.setattr(SpilledPart, "visit", checked_visit)
     monkeypatch.setattr(Shelf, "put", counted_put)
     monkeypatch.setattr(streaming, "Shelf", lambda limit: Shelf(600))
     model = DiscriminativeKMeans(**parameters).fit(batches)
-    assert any(put_on_disk)
+    assert any(on_disk)
     assert len(compared) > 100
     other = DiscriminativeKMeans(**parameters).fit(X, y, weights)
     np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)

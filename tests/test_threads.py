@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine.threads import default_threads, for_each, sensible_threads
+from dkmeans.kernels.threads import default_threads, for_each, sensible_threads
 
 
 def data():
@@ -40,7 +40,7 @@ def test_our_own_hold_on_blas_is_not_mistaken_for_a_limit():
 
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
 def test_environment_variables_are_honoured(name):
-    code = "import numpy; from dkmeans.engine.threads import default_threads as d; print(d())"
+    code = "import numpy; from dkmeans.kernels.threads import default_threads as d; print(d())"
     environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
     printed = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.exact import leading_bits
 from dkmeans.kernels.tally import exact_totals
+from dkmeans.kernels.threads import for_each, tiles
 
 _VALUES = 1 << 18  # that are looked at together: they stay in the cache
 WIDEST = 2.0**80  # weights may span this much; lighter ones count as that light

@@ -13,8 +13,8 @@ from dkmeans.answering import AnsweringMixin
 from dkmeans.bordering import BorderingMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
 from dkmeans.editing import EditingMixin
-from dkmeans.engine.threads import calm_blas
 from dkmeans.explaining import ExplainingMixin
+from dkmeans.kernels.threads import calm_blas
 from dkmeans.rejecting import RejectingMixin
 from dkmeans.summary import HTMLSummaryMixin
 from dkmeans.suspecting import SuspectingMixin

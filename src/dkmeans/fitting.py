@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans import journey, progress, sources, streaming, validate
-from dkmeans.checkpoint.journal import Journal
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import hold_out
-from dkmeans.engine.margins import Pass
+from dkmeans.engine.margins import RefineStep
 from dkmeans.engine.path import Trail, follow
 from dkmeans.engine.run import Run, Start, State
 from dkmeans.geometry import geometry_of
@@ -32,6 +31,7 @@ from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import TreeLog
 from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
+from dkmeans.runners.checkpoint import Journal
 
 How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows; new rows only
 
@@ -110,6 +110,7 @@ def _prepare(
         n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
         journal=journal,
     )
+    ending.callback(source.rows.close)
     least = None
     if estimator.min_cluster_size is not None:
         # The tolerance lets ten weights of 0.1 make a size of 1.
@@ -200,7 +201,7 @@ def complete(
     records: list[dict[str, Any]] = []
     budget = fit.run.rules.max_clusters
 
-    def told() -> Iterator[State | Pass]:
+    def told() -> Iterator[State | RefineStep]:
         for state in grow(fit.run):
             yield state
             if state.round:
@@ -230,7 +231,7 @@ def _choose(
     audience: Sequence[progress.Listener],
 ) -> Choice:
     rows = source.rows
-    hashes, (_, y, weights) = rows.hashes(), rows.labelled()
+    hashes, y, weights = rows.hashes(), rows.classes(), rows.weights()
     n_classes = len(np.unique(y if weights is None else y[weights > 0]))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> None:
@@ -240,9 +241,9 @@ def _choose(
     for part in hold_out(hashes, y, weights, len(training.classes)):
         # Half as many prototypes as rows would be no summary of them.
         most = max(n_classes, part.n_left // 2)
-        others = rows.without(hashes, part.lowest, part.highest)
-        run = Run(others, replace(rules, max_clusters=most))
-        attempts.append(attempt(run, part, source.weight_unit, n_classes, tell))
+        with rows.holding_out(hashes, part.lowest, part.highest) as others:
+            run = Run(others, replace(rules, max_clusters=most))
+            attempts.append(attempt(run, part, source.weight_unit, n_classes, tell))
         weight += part.weight
     return choose(attempts, weight, n_classes)
 
@@ -257,7 +258,7 @@ def _results(
     conflicts = source.conflicts + run.conflicts
     relabelled = np.empty(0, dtype=np.intp)
     if conflicts:  # such a row must not stand for a class that it was not given
-        relabelled = np.flatnonzero(source.rows.labelled()[1] != training.y)
+        relabelled = np.flatnonzero(source.rows.classes() != training.y)
     exemplars = source.rows.exemplars(now, relabelled)
     memory = run.remembers(state)
     tree = run.tree.to_tree(training.classes)

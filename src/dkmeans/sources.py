@@ -1,21 +1,23 @@
 """From checked arrays to the rows that the engine works on."""
 
 import hashlib
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.checkpoint.journal import Journal, JournalTeam
 from dkmeans.checks import WIDEST
 from dkmeans.engine.items import agree_on_labels
-from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.team import LocalTeam, Team
-from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.threads import default_threads
+from dkmeans.passes.contract import Runner
+from dkmeans.passes.part import Part
+from dkmeans.runners.checkpoint import Journal, JournalRunner
+from dkmeans.runners.local import LocalRunner
 from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
@@ -32,16 +34,18 @@ class Source:
     weight_unit: float  # a weight of 1 in the engine, in the user's terms
 
 
-class Teams(Protocol):
+class RowSource(Protocol):
     """Rows that are not in the memory of this process."""
 
-    def team(self, weights: Floats | None, about: dict[str, Any]) -> Team:
-        """Make parts of them, with weights and what is the same for all parts."""
+    def runner(
+        self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
+    ) -> Runner:
+        """Make parts of the rows."""
 
 
 def make_source(
     training: Training,
-    stream: Teams | None,
+    stream: RowSource | None,
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
@@ -49,12 +53,12 @@ def make_source(
     n_centers: int = 1,
     journal: Journal | None = None,
 ) -> Source:
-    """Make rows ready for a fit.
+    """Make rows ready for a fit; they must be closed after it.
 
     Parameters
     ----------
     training : Training
-    stream : Teams or None
+    stream : RowSource or None
         Where the rows are, if they are not in the memory of this process.
     n_threads, memory_mb : as in the estimator
     unit : float, optional
@@ -67,40 +71,49 @@ def make_source(
         Of a fit that may be taken up again.
     """
     found = _in_units(training, unit)
-    weights = found.values
-    about = {
-        "n_classes": len(training.classes),
-        "n_threads": n_threads or default_threads(),
-        "memory_mb": memory_mb,
-    }
-    team: Team
+    weights, n_classes = found.values, len(training.classes)
+    n_threads = n_threads or default_threads()
+    runner: Runner
     if stream is None:
-        team = LocalTeam([Part(training.X, training.y, weights, **about)])
+        part = Part.of(
+            training.X,
+            training.y,
+            weights,
+            n_classes=n_classes,
+            n_threads=n_threads,
+            memory_mb=memory_mb,
+        )
+        runner = LocalRunner([part])
     else:
-        team = stream.team(weights, about)
-    kept = JournalTeam(team) if journal is not None else None
-    team = team if kept is None else kept
-    rows = Rows(
-        team,
-        training.dtype,
-        training.n_values,
-        len(training.classes),
-        remembered=remembered,
-        n_centers=n_centers,
-        by_class=found.by_class,
-    )
-    conflicts = agree_on_labels(team, training.y, weights)
-    if journal is not None and kept is not None:
-        journal.expect("data", _fingerprint(rows))
-        kept.start(journal)
+        runner = stream.runner(
+            weights, n_classes=n_classes, n_threads=n_threads, memory_mb=memory_mb
+        )
+    with ExitStack() as undo:
+        undo.callback(runner.close)
+        recorded = None if journal is None else JournalRunner(runner)
+        runner = runner if recorded is None else recorded
+        rows = Rows(
+            runner,
+            training.dtype,
+            training.n_values,
+            n_classes,
+            remembered=remembered,
+            n_centers=n_centers,
+            by_class=found.by_class,
+        )
+        conflicts = agree_on_labels(runner, training.y, weights)
+        if journal is not None and recorded is not None:
+            journal.expect("data", _fingerprint(rows))
+            recorded.start(journal)
+        undo.pop_all()  # the caller closes the rows
     return Source(rows, conflicts, found.unit)
 
 
 def _fingerprint(rows: Rows) -> str:
     """Tell data from other data: rows in their order, with classes and weights."""
-    _, y, weights = rows.labelled()
+    weights = rows.weights()
     digest = hashlib.sha256(rows.hashes().tobytes())
-    digest.update(y.astype(np.int64).tobytes())
+    digest.update(rows.classes().astype(np.int64).tobytes())
     digest.update(b"" if weights is None else weights.tobytes())
     return digest.hexdigest()
 

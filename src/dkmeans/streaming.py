@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from dkmeans import validate
-from dkmeans.engine.margin_part import Part
-from dkmeans.engine.prefetch import ahead
-from dkmeans.engine.shelf import Shelf
-from dkmeans.engine.team import SweepTeam
 from dkmeans.firstlook import Look
 from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.passes.part import Part
+from dkmeans.passes.row_state import RowState
 from dkmeans.readers.arrays import MappedBlocks, is_mapped
 from dkmeans.readers.batches import OwnBatches, are_batches
 from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError
 from dkmeans.readers.tables import TableBlocks, is_path
+from dkmeans.runners.prefetch import prefetched
+from dkmeans.runners.shelf import Shelf
+from dkmeans.runners.sweep import SweepRunner
 
 # Shares of the budget:
 _KEPT = 2  # rows that are kept in memory, if these are all
@@ -33,17 +34,27 @@ class Stream:
     sizes: list[int]  # rows of each block
     read: Callable[[], Iterator[Matrix]]  # starts to read them again
 
-    def team(self, weights: Floats | None, about: dict[str, Any]) -> SweepTeam:
+    def runner(
+        self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
+    ) -> SweepRunner:
         """Make parts, which have rows only while these are read."""
 
-        def parts() -> Iterator[Part]:
+        def parts() -> Iterator[tuple[Part, RowState]]:
             for cut in cuts(self.sizes):
-                y = self.training.y[cut].astype(np.intp)  # short numbers until now
-                mine = None if weights is None else weights[cut]
-                yield Part(None, y, mine, start=cut.start, **about)
+                y = self.training.y[cut].astype(np.intp)  # from 32 bits
+                part = Part.of(
+                    None,
+                    y,
+                    None if weights is None else weights[cut],
+                    n_classes=n_classes,
+                    start=cut.start,
+                    n_threads=n_threads,
+                    memory_mb=memory_mb,
+                )
+                yield part, RowState.start(y)
 
-        limit = max(_budget(about["memory_mb"]) / _WAITING, _LITTLE)
-        return SweepTeam(parts(), self.read, Shelf(int(limit)))
+        limit = max(_budget(memory_mb) / _WAITING, _LITTLE)
+        return SweepRunner(parts(), self.read, Shelf(int(limit)))
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:
@@ -71,7 +82,7 @@ def look_through(
     Parameters are those of `validate.check_training`.
     """
     look = Look(estimator, blocks.names, afresh)
-    with ahead(blocks) as batches:
+    with prefetched(blocks) as batches:
         for batch in batches:
             look.at(batch)
     training = look.training(reach, classes)

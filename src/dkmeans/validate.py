@@ -25,10 +25,10 @@ from dkmeans.checks import (
     is_real,
 )
 from dkmeans.engine import query
-from dkmeans.engine.threads import default_threads, sensible_threads
 from dkmeans.geometry import GEOMETRIES, geometry_of
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.tally import exact_totals
+from dkmeans.kernels.threads import default_threads, sensible_threads
 
 
 @dataclass(frozen=True)

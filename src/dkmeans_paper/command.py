@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 
 from dkmeans.apps.screen import say, stdout
-from dkmeans.engine.threads import default_threads
+from dkmeans.kernels.threads import default_threads
 from dkmeans_paper.face_section import run_faces
 from dkmeans_paper.faces import DataError, Faces
 from dkmeans_paper.readings import K

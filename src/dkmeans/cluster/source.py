@@ -2,17 +2,68 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from distributed import Client, get_client
 
 from dkmeans import validate
-from dkmeans.cluster.team import Crew, DaskTeam, threads_per_worker
-from dkmeans.firstlook import Look
-from dkmeans.kernels.block import Floats
-from dkmeans.readers.blocks import SourceError
+from dkmeans.checks import finite_range
+from dkmeans.firstlook import Look, Seen
+from dkmeans.geometry import Geometry, geometry_of
+from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.readers.blocks import Batch, SourceError
 from dkmeans.readers.dask_blocks import DaskBlocks
+from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
+from dkmeans.runners.dask_worker import BuildParts, PartPlan
 from dkmeans.streaming import cuts
+
+
+@dataclass(frozen=True)
+class PrepareRows:
+    """Turns a partition into rows: of the type of all, in the space of a geometry."""
+
+    dtype: np.dtype[np.floating]
+    geometry: Geometry
+
+    def __call__(self, batch: Batch) -> Matrix:
+        """Return the rows."""
+        return self.geometry.rows(batch.X.astype(self.dtype, copy=False))
+
+
+@dataclass(frozen=True)
+class SeenPartition:
+    """What must be known of a partition before a part can be made of it."""
+
+    seen: Seen
+    dtype: np.dtype[np.generic]
+    error: str  # what is wrong with the values
+
+
+@dataclass(frozen=True)
+class LookAtPartition:
+    """Looks at a partition where it is.
+
+    Parameters
+    ----------
+    names : array or None
+        Of the features, for messages.
+    n_threads : int
+    """
+
+    names: npt.NDArray[np.object_] | None
+    n_threads: int
+
+    def __call__(self, batch: Batch) -> SeenPartition:
+        """Check the values, and return what is small."""
+        X, error, largest = batch.X, "", 0.0
+        try:
+            largest = finite_range(X, self.names, self.n_threads) if X.shape[0] else 0.0
+        except ValueError as problem:
+            error = str(problem)
+        return SeenPartition(Seen.of(batch, X, largest), X.dtype, error)
 
 
 @dataclass(frozen=True)
@@ -23,18 +74,29 @@ class ClusterStream:
     crew: Crew
     numbers: list[int]  # of the partitions that are not empty
     sizes: list[int]  # rows of each of them
-    unit: bool  # whether rows are made to be of length one
+    geometry: Geometry
     n_threads: int | None
 
-    def team(self, weights: Floats | None, about: dict[str, Any]) -> DaskTeam:
-        """Make parts of the partitions."""
-        threads = self.n_threads or threads_per_worker(self.crew.client)
-        about = about | {"dtype": self.training.dtype, "unit": self.unit, "n_threads": threads}
-        parts = {}
-        for number, cut in zip(self.numbers, cuts(self.sizes), strict=True):
-            mine = None if weights is None else weights[cut]
-            parts[number] = cut.start, self.training.y[cut], mine
-        return self.crew.build(parts, about)
+    def runner(
+        self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
+    ) -> DaskRunner:
+        """Make parts of the partitions; they use the threads of the workers."""
+        y = self.training.y
+        plans = {
+            number: PartPlan(
+                cut.start, y[cut].astype(np.int32), None if weights is None else weights[cut]
+            )
+            for number, cut in zip(self.numbers, cuts(self.sizes), strict=True)
+        }
+        return self.crew.build(
+            BuildParts(
+                plans,
+                PrepareRows(self.training.dtype, self.geometry),
+                n_classes=n_classes,
+                n_threads=self.n_threads or threads_per_worker(self.crew.client),
+                memory_mb=memory_mb,
+            )
+        )
 
 
 def active_client() -> Client | None:
@@ -64,16 +126,19 @@ def look_at_partitions(
     ending.callback(crew.release)
     look = Look(estimator, blocks.names, afresh)
     numbers = []
-    for number, (seen, dtype, error) in enumerate(crew.look(blocks.names)):
-        if error:
-            raise SourceError(f"In {seen.where}: {error}")
+    names = None if blocks.names is None else np.array(blocks.names, dtype=object)
+    found = crew.inspect(partial(LookAtPartition, names))
+    for number, one in enumerate(found):
+        seen = one.seen
+        if one.error:
+            raise SourceError(f"In {seen.where}: {one.error}")
         if not seen.shape[0]:
             continue
         if not look.sizes:
             look.begin(seen.shape, seen.sparse)
-        look.check_alike(seen.where, seen.shape, dtype, seen.sparse)
+        look.check_alike(seen.where, seen.shape, one.dtype, seen.sparse)
         look.note(seen)
         numbers.append(number)
     training = look.training(reach, classes)
-    unit = estimator.metric == "cosine"
-    return ClusterStream(training, crew, numbers, look.sizes, unit, estimator.n_threads)
+    geometry = geometry_of(estimator.metric)
+    return ClusterStream(training, crew, numbers, look.sizes, geometry, estimator.n_threads)

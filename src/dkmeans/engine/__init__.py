@@ -1,6 +1,5 @@
-"""The algorithm over parts of rows.
+"""The algorithm.
 
-`grow` runs the rounds, `update` is what one round does to the prototypes, `rows` makes the passes
-over all data, `part` what one part of it does in a pass, `ending` has the guaranteed termination
-and its argument.
+`grow` runs the rounds, `update` is what one round does to the prototypes, `ending` has the
+guaranteed termination and its argument. `rows` and `margins` run passes over all rows (`passes`).
 """

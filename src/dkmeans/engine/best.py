@@ -27,8 +27,8 @@ import numpy.typing as npt
 from dkmeans.engine.cells import comparable, see_cells
 from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.engine.run import Run, State
-from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
+from dkmeans.exact.group_sums import Tally
 from dkmeans.model.prototypes import Prototypes
 
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
@@ -46,7 +46,8 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     field = Field(run.rows)
     first = _class_means(run, state)
     if len(first.parents) > 1:
-        first = _revived(field, first, field.margins(_as_prototypes(first)))
+        with field.margins(_as_prototypes(first)) as seen:
+            first = _revived(field, first, seen)
     state = run.advance(state, "grow", first)
     state, margins = _measured(field, state)
     yield state
@@ -67,17 +68,25 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
                 if wary is not None:
                     seen_warily = field.margins(_as_prototypes(wary))
                     if field.cost(seen_warily, FINAL_SLOPE) < _LESS * cost:
+                        seen.release()
                         children, seen, noisy = wary, seen_warily, True
+                    else:
+                        seen_warily.release()
             as_seen, children = children, _revived(field, children, seen)
+        margins.release()
         before = len(state.prototypes)
         is_seen = np.array_equal(as_seen.centers, children.centers)
         state = run.advance(state, "grow", children, seen if is_seen else None)
         known = seen if _is_same(state.prototypes, as_seen) else None
+        if known is None:
+            seen.release()
         state, margins = _measured(field, state, known)
         yield state
         gained = state.cells.excess < least or len(state.prototypes) > before
         stale = 0 if gained else stale + 1
         least = min(least, state.cells.excess)
+    if margins is not None:
+        margins.release()
     return state
 
 
@@ -132,7 +141,7 @@ def _split(
         # Only clusters that lose rows to another class need more prototypes.
         cost = np.where(lost > 0, cost, 0.0)
     if wary:
-        sums = rows.tally_won(margins.number, prototypes.classes, won > 0)
+        sums = rows.sum_won(margins.number, prototypes.classes, won > 0)
     own = sums.tally(rows.n_classes)
     want = int(min(run.room(state), max(1, int(k * (_FACTOR - 1)))))
 
@@ -192,8 +201,8 @@ def _settled(run: Run, children: Children, times: int) -> Children:
 def _settled_warily(run: Run, field: Field, children: Children, times: int) -> Children:
     """Do the same, but let rows beyond the border count the less the farther they are from it."""
     for _ in range(times):
-        margins = field.margins(_as_prototypes(children))
-        sums = field.tally_shares(margins, _SLOPE, _SHARES)
+        with field.margins(_as_prototypes(children)) as margins:
+            sums = field.tally_shares(margins, _SLOPE, _SHARES)
         moved = _moved(run, children, sums.tally(run.rows.n_classes))
         if np.array_equal(moved.centers, children.centers):
             break
@@ -207,8 +216,8 @@ def _without_harmful(field: Field, children: Children, more_than: int) -> Childr
     Half of those that have been added stay in any case, so that the stage is one of growth, and so
     does a class in which all are harmful.
     """
-    margins = field.margins(_as_prototypes(children))
-    harm = field.harm(margins, children.classes)
+    with field.margins(_as_prototypes(children)) as margins:
+        harm = field.harm(margins, children.classes)
     harmful = harm >= 0
     for c in np.unique(children.classes):
         if harmful[children.classes == c].all():

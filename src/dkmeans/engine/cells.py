@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.exact.group_sums import Tally, run_starts
 from dkmeans.geometry import Geometry, geometry_of
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import leading_bits

@@ -15,7 +15,7 @@ import numpy as np
 
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import HeldOut
-from dkmeans.engine.margins import Pass
+from dkmeans.engine.margins import RefineStep
 from dkmeans.engine.path import Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
@@ -91,8 +91,8 @@ def attempt(
     def try_out(state: State, round: int) -> None:
         run.rows.label_all(state.prototypes)
         classes = state.prototypes.classes
-        wrong = zip(*run.rows.each("wrongly_held", classes), strict=True)
-        losses[len(classes)] = held_out.losses(*(np.concatenate(part) for part in wrong))
+        wrong = run.rows.held_errors(classes)
+        losses[len(classes)] = held_out.losses(wrong.rows, wrong.weights)
         found = waypoint(run, state, run.rows.errors(classes))
         trail.add(replace(found, round=round))
 
@@ -117,7 +117,7 @@ def attempt(
     return Attempt(trail, losses, run.tree, records)
 
 
-def _last(states: Iterator[State | Pass], otherwise: State) -> State:
+def _last(states: Iterator[State | RefineStep], otherwise: State) -> State:
     for state in states:
         if isinstance(state, State):
             otherwise = state

@@ -11,7 +11,7 @@ import numpy as np
 
 from dkmeans.engine.cells import Cells, Rules, see_cells
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.tally import run_starts
+from dkmeans.exact.group_sums import run_starts
 from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Indices
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.groups import Groups
-from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import all_distances
+from dkmeans.kernels.threads import for_each, tiles
 
 REACHES = (1.0, 2.0, 4.0, 8.0, 16.0)  # weights, in rows of average weight
 _NEAREST = 40  # groups that are put in order; mostly enough for the largest reach

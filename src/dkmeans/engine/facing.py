@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine import query
-from dkmeans.engine.threads import tiles
 from dkmeans.kernels.block import Indices
+from dkmeans.kernels.threads import tiles
 
 _TILE = 2048  # prototypes whose distances are held together: 32 MiB in float64
 _WITNESSES = 8  # that are asked first, the nearest ones; then twice as many, and so on

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.engine.memory import Memory
-from dkmeans.engine.threads import tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.exact import cut, grid_units, ratio, slice_count, total
+from dkmeans.kernels.threads import tiles
 
 _ROWS = 4096  # that are summed together
 _BITS = 80  # below the largest value of a column that sums keep

@@ -11,7 +11,7 @@ import numpy as np
 from dkmeans.engine.best import best_rounds
 from dkmeans.engine.coincide import halve_coinciding
 from dkmeans.engine.ending import end
-from dkmeans.engine.margins import Pass
+from dkmeans.engine.margins import RefineStep
 from dkmeans.engine.prune import prune
 from dkmeans.engine.refine import refine
 from dkmeans.engine.restore import complete
@@ -21,7 +21,7 @@ from dkmeans.engine.update import next_children
 PATIENCE = 10  # rounds without less impurity before the guaranteed ending takes over
 
 
-def grow(run: Run) -> Iterator[State | Pass]:
+def grow(run: Run) -> Iterator[State | RefineStep]:
     """Run to the end; the last that is yielded is a state, and the result."""
     state = run.begin()
     yield state

@@ -1,4 +1,4 @@
-"""Where every row stands between its own class and the others, and what pulls on the prototypes.
+"""The margin of every row between its own class and the others, and the pulls on prototypes.
 
 For a row at squared distance d+ from the nearest prototype of its class and d- from the nearest of
 another class, the margin is
@@ -11,47 +11,63 @@ Its gradient pulls the own prototype towards the row and pushes the rival away, 
 fade with the distance from the border: the paper's repulsion made smooth.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-from weakref import finalize
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.cells import comparable
-from dkmeans.engine.grids import Scale
-from dkmeans.engine.margin_part import WeightFacts, worst_first
-from dkmeans.engine.merging import by_key, outermost
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.sums import Sums, add_up
-from dkmeans.engine.tally import run_starts
+from dkmeans.exact.grids import Scale
+from dkmeans.exact.group_sums import GroupSums, run_starts
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.reference import inner_products
 from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes import facts, margin_sums
 
 FINAL_SLOPE = 40.0  # of the cost that counts
-_WHOLE = 2.0**40  # whole weights up to this total count as rows so many times, to the last bit
-_NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, counts as zero
-_BESIDE = 2.0**-10  # how far beside a prototype its twin is, relative to its rows
-_NEAR = 1e-6  # rows this near to both, relative to the data's spread, pull no harder than that
+MAX_WHOLE_TOTAL = 2.0**40  # up to which a whole weight w equals w copies of a row, bit for bit
+GRADIENT_NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, is zero
+TWIN_OFFSET = 2.0**-10  # distance of a twin from its prototype, relative to the rows
+MIN_PULL_DISTANCE = 1e-6  # relative to the data's spread; nearer rows pull no harder
 
 
 class Margins:
-    """Where rows stand between prototypes; each part of the rows keeps its own.
+    """The margins of all rows between prototypes; the rows keep them until `release`.
+
+    As a context, it releases them at the end.
 
     Attributes
     ----------
     number : int
-        Under which the parts keep them, until this object is gone.
+        Under which the rows keep them.
     counts : array of shape (k,)
-        How many rows each prototype wins.
+        Number of rows that each prototype wins.
     """
 
-    def __init__(self, number: int, counts: Indices, forgotten: list[int]) -> None:
-        self.number, self.counts = number, counts
-        finalize(self, forgotten.append, number)
+    def __init__(self, rows: Rows, number: int, counts: Indices) -> None:
+        self._rows, self.number, self.counts = rows, number, counts
+        self._is_kept = True
+
+    def release(self) -> None:
+        """Let the rows drop them."""
+        if self._is_kept:
+            self._is_kept = False
+            self._rows.release_margins(self.number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
 
     @property
     def wins(self) -> npt.NDArray[np.bool_]:
@@ -60,8 +76,8 @@ class Margins:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What a pass of refinement found."""
+class RefineStep:
+    """What a step of refinement found."""
 
     round: int
     prototypes: Prototypes
@@ -73,7 +89,7 @@ class Pass:
     seconds: float
 
     def record(self, weight_unit: float) -> dict[str, Any]:
-        """Sum the pass up for the history, with weights in the user's terms."""
+        """Summarize the step for the history, with weights in the user's units."""
         return {
             "round": self.round,
             "phase": "refine",
@@ -97,71 +113,67 @@ class Field:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        facts = WeightFacts.of_all(rows.each("weight_facts", rows.by_class))
-        whole = facts.whole and facts.total <= _WHOLE
-        self._scale = Scale(whole, int(facts.total) if whole else facts.n_rows, rows.by_class)
-        rows.each("set_scale", self._scale)
-        # What a value of at most 1 is rounded to.
-        self._unit = self._scale.units(facts.factor if whole else rows.facts.heaviest)
-        self._weight: Floats = np.sum(rows.each("weight_sum", self._unit), axis=0)  # in slices
+        found = rows.run(facts.FindWeightFacts(rows.by_class))
+        whole = found.whole and found.total <= MAX_WHOLE_TOTAL
+        self._scale = Scale(whole, int(found.total) if whole else found.n_rows, rows.by_class)
+        rows.set_scale(self._scale)
+        # Units of values of at most 1.
+        self._unit = self._scale.units(found.factor if whole else rows.facts.heaviest)
+        self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
         self.middle: Floats = rows.tally_all().means[0]
-        boxes = rows.each("box")
-        self.low: Floats = np.min([low for low, _ in boxes], axis=0)
-        self.high: Floats = np.max([high for _, high in boxes], axis=0)
-        # Columns far from zero are shifted, so that they lose no accuracy. In all others, which
-        # may be sparse, zero is within the data.
+        box = rows.run(facts.FindBox())
+        self.low, self.high = box.low, box.high
+        # Columns far from zero are shifted, so that they lose no accuracy. All others, which may
+        # be sparse, have zero within the data.
         has_zero = (self.low <= 0) & (self.high >= 0)
         self._shift = np.where(has_zero, 0.0, self.middle)
         self._reach = np.maximum(np.abs(self.low - self._shift), np.abs(self.high - self._shift))
-        bound = max(rows.each("spread_bound", self.middle.astype(rows.dtype)[None, :]))
+        bound = rows.run(facts.MeasureSpread(self.middle.astype(rows.dtype)[None, :]))
         # Mean squared distance of the rows to their mean.
-        self.spread = float(self._mean(rows.each("spread_sum", self._scale.units(bound))))
+        self.spread = float(self._mean(rows.run(facts.SumSpread(self._scale.units(bound)))))
 
     def margins(self, prototypes: Prototypes) -> Margins:
-        """Find each row's own and rival prototype, of two classes at least.
+        """Find each row's own and rival prototype, of at least two classes.
 
-        Rows of classes that have no prototype take no part.
+        Rows of classes without prototype take no part.
         """
-        number, forgotten = self._rows.next_margins(), self._rows.forgotten
-        forget = forgotten.copy()
-        counts = np.sum(self._rows.each("margins", prototypes, number, forget), axis=0)
-        del forgotten[: len(forget)]
-        return Margins(number, counts, forgotten)
+        return Margins(self._rows, *self._rows.find_margins(prototypes))
 
     def cost(self, margins: Margins, slope: float) -> float:
-        """Mean cost of the rows; those that no prototype stands for cost 1."""
-        paid = self._mean(self._rows.each("paid", margins.number, slope, self._unit))
-        return 1 - float(paid)
+        """Return the mean cost of the rows; rows of classes without prototype cost 1."""
+        paid = self._rows.run(margin_sums.SumPaid(margins.number, slope, self._unit))
+        return 1 - float(self._mean(paid))
 
     def costs(self, margins: Margins, slope: float, *, wary: bool) -> Floats:
-        """Sum up costs f over the rows of each prototype's class, or f (1 - f) if wary.
+        """Sum costs f over the rows of each prototype's class, or f (1 - f) if wary.
 
         As shares of the weight of all rows.
         """
-        return self._mean(self._rows.each("costs", margins.number, slope, wary, self._unit))
+        task = margin_sums.SumCosts(margins.number, slope, wary, self._unit)
+        return self._mean(self._rows.run(task))
 
     def losers(self, margins: Margins, classes: Indices) -> tuple[Indices, Indices]:
         """Count rows by own prototype: those that another class wins, and the others."""
-        lost, won = np.sum(self._rows.each("losers", margins.number, classes), axis=0)
-        return lost, won
+        counts = self._rows.run(margin_sums.CountLosses(margins.number, classes))
+        return counts.lost, counts.won
 
-    def tally_shares(self, margins: Margins, slope: float, steps: int) -> Sums:
-        """Sum rows by own prototype; those beyond the border count the less the farther."""
-        return add_up(self._rows.each("tally_shares", margins.number, slope, steps))
+    def tally_shares(self, margins: Margins, slope: float, steps: int) -> GroupSums:
+        """Sum rows by own prototype; the farther beyond the border, the less a row counts."""
+        return self._rows.run(margin_sums.SumSharesByMargin(margins.number, slope, steps))
 
     def moved(self, margins: Margins, before: Margins | None) -> int:
         """Count rows that another prototype wins than before; None stands for their cells."""
         other = None if before is None else before.number
-        return sum(self._rows.each("moved_between", margins.number, other))
+        return self._rows.run(margin_sums.CountMoved(margins.number, other))
 
     def gradient(self, centers: npt.NDArray[np.floating], margins: Margins, slope: float) -> Floats:
-        """Gradient of the cost at a slope with respect to the centres, but for a factor."""
-        pulls = margins.number, slope, _NEAR * self.spread
-        bounds = np.max(self._rows.each("pull_bounds", *pulls), axis=0)
-        found = self._rows.each("gradient", *pulls, self._shift, self._reach, bounds)
-        weights, strength, points = (self._mean(part) for part in zip(*found, strict=True))
+        """Return the gradient of the cost with respect to the centres, up to a factor."""
+        pulls = margins.number, slope, MIN_PULL_DISTANCE * self.spread
+        bounds = self._rows.run(margin_sums.BoundPulls(*pulls))
+        found = self._rows.run(margin_sums.SumGradient(*pulls, self._shift, self._reach, bounds))
+        weights, strength, points = map(self._mean, (found.weights, found.strength, found.points))
         gradient: Floats = weights[:, None] * (centers - self._shift) - points
-        gradient[np.abs(gradient).max(axis=1) <= _NOISE * strength] = 0.0
+        gradient[np.abs(gradient).max(axis=1) <= GRADIENT_NOISE * strength] = 0.0
         return gradient
 
     def worst_rows(
@@ -179,8 +191,7 @@ class Field:
         chosen, places = [], []
         for c in np.unique(classes[which]).tolist():
             mine = which[classes[which] == c]
-            _, values = worst_first(self._rows.each("worst", margins.number, c, len(mine)))
-            values = values[: len(mine)]
+            values = self._rows.run(margin_sums.FindWorst(margins.number, c, len(mine))).values
             chosen.append(mine[: len(values)])
             places.append(values.astype(np.float64))
         if not chosen:
@@ -211,9 +222,9 @@ class Field:
             busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
             busy = busy[np.argsort(-won[busy], kind="stable")]  # the heaviest first
             waiting = idle[prototypes.classes[idle] == c].tolist()
-            ends = outermost(self._rows.each("ends", margins.number, busy))
+            extremes = self._rows.run(margin_sums.FindExtremes(margins.number, busy))
             for p in busy.tolist():
-                x, z = ends[p].astype(np.float64)
+                x, z = extremes[p].astype(np.float64)
                 center = prototypes.centers[p].astype(np.float64)
                 w, across = ((x + z) / 2 - center)[None], (x - z)[None]
                 square = inner_products(w, w)
@@ -221,21 +232,34 @@ class Field:
                     across = across - (inner_products(across, w) / square)[:, None] * w
                 if waiting and across.any():
                     chosen.append(waiting.pop(0))
-                    places.append(center + _BESIDE * across[0])
+                    places.append(center + TWIN_OFFSET * across[0])
         return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, len(self.middle))
 
-    def describe(self, margins: Margins, **facts: Any) -> Pass:
-        """Sum up a pass."""
+    def describe(
+        self,
+        margins: Margins,
+        *,
+        round: int,
+        prototypes: Prototypes,
+        moved: int,
+        cost: float,
+        seconds: float,
+    ) -> RefineStep:
+        """Summarize a step."""
         codes, weight = self._won_weights(margins)
         starts = run_starts(codes // self._rows.n_classes)
         heaviest = np.maximum.reduceat(weight, starts)
-        units = self._scale.units(max(self._rows.each("largest_least", margins.number)))
-        inertia, _ = total(np.sum(self._rows.each("inertia", margins.number, units), axis=0))
-        return Pass(
+        units = self._scale.units(self._rows.run(margin_sums.BoundInertia(margins.number)))
+        inertia, _ = total(self._rows.run(margin_sums.SumInertia(margins.number, units)))
+        return RefineStep(
+            round,
+            prototypes,
             n_mixed=int((np.diff(np.append(starts, len(codes))) > 1).sum()),
             impurity=float(1 - heaviest.sum() / total(self._weight)[0]),
+            moved=moved,
             inertia=float(inertia),
-            **facts,
+            cost=cost,
+            seconds=seconds,
         )
 
     def harm(self, margins: Margins, classes: Indices) -> Floats:
@@ -252,15 +276,14 @@ class Field:
         return other - own
 
     def _won_weights(self, margins: Margins) -> tuple[Indices, Floats]:
-        """Weight by winner and class."""
-        keys, slices = by_key(self._rows.each("won_weights", margins.number, self._unit))
-        return keys, total(slices)[0]
+        """Return the weights by winner and class, and their codes."""
+        found = self._rows.run(margin_sums.SumWinnerWeights(margins.number, self._unit))
+        return found.keys, total(found.slices)[0]
 
-    def _mean(self, parts: Sequence[Floats]) -> Floats:
-        """Add up slices that parts have summed, and divide by the weight of all rows.
+    def _mean(self, slices: Floats) -> Floats:
+        """Divide an exact sum, in slices, by the weight of all rows.
 
         Rounded once, so that it is the same whatever constant all weights are multiplied by.
         """
-        slices = np.sum(parts, axis=0)
         weight = self._weight.reshape(-1, *np.ones(slices.ndim - 1, dtype=int))
         return ratio(slices, weight)

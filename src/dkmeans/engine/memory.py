@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.tally import Tally
+from dkmeans.exact.group_sums import Tally
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import product, total
 from dkmeans.kernels.reference import squared_distances

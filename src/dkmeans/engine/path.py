@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkmeans.engine.margins import Pass
+from dkmeans.engine.margins import RefineStep
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.run import Run, State
 from dkmeans.model.prototypes import Prototypes
@@ -59,7 +59,9 @@ class Trail:
         return len(self._waypoints)
 
 
-def follow(run: Run, states: Iterator[State | Pass]) -> Generator[State | Pass, None, Trail]:
+def follow(
+    run: Run, states: Iterator[State | RefineStep]
+) -> Generator[State | RefineStep, None, Trail]:
     """Pass states on, and return the path that they took."""
     trail = Trail()
     last: tuple[State, tuple[float, float]] | None = None

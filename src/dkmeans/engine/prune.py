@@ -20,17 +20,15 @@ def prune(run: Run, state: State) -> Iterator[State]:
     # Rows of earlier fits cannot be asked whether they need a prototype.
     remembered = set() if state.memory is None else set(state.memory.ids.tolist())
     sizes = np.add.reduceat(state.cells.weight, state.cells.starts)
-    first = True
     for p in np.argsort(sizes, kind="stable").tolist():
         if int(prototypes.ids[p]) in remembered:
             continue
         others = np.flatnonzero(alive & (np.arange(len(prototypes)) != p))
         if prototypes.classes[p] not in prototypes.classes[others]:
             continue
-        if all(rows.each("try_without", prototypes, p, others, first)):
+        if rows.can_do_without(prototypes, p, others):
             alive[p] = False
-            rows.each("inherit")
-        first = False
+            rows.give_away()
     kept = np.flatnonzero(alive)
     if len(kept) < len(prototypes):
         children = Children(kept, prototypes.classes[kept], prototypes.centers[kept])

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.engine.threads import for_each, tiles
 from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Indices, Matrix, most_terms
 from dkmeans.kernels.compiled import loops_for
@@ -14,6 +13,7 @@ from dkmeans.kernels.distances import all_distances, paired_distances
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import to_distance
 from dkmeans.kernels.rowhash import Hashes, hash_rows
+from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.model.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 22

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.engine.cells import Bools
-from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, Pass
+from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, RefineStep
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.geometry import Geometry
@@ -34,7 +34,7 @@ _TRIES = 5  # at finding rows for prototypes that win none
 _SMOOTH, _SMOOTH_SIZE = 0.9, 0.99  # shares of the past in the running gradient and its size
 
 
-def refine(run: Run, state: State) -> Iterator[State | Pass]:
+def refine(run: Run, state: State) -> Iterator[State | RefineStep]:
     """Lower the margin cost at a fixed set of prototypes; the last that is yielded is a state."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return
@@ -71,6 +71,8 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
             share = number / passes
             slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
             descent.step(field.gradient(centers, margins, slope), 1 - share, alive)
+        if before is not None:
+            before.release()
         before = margins
     if best is not sound:
         peopled = _peopled(run, field, replace(state.prototypes, centers=best.centers))
@@ -79,6 +81,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
     run.converged &= refined.n_mixed == 0
     moved = field.moved(margins, None)
+    margins.release()
     yield replace(refined, margin_cost=best.cost, moved=moved, seconds=time.perf_counter() - clock)
 
 
@@ -93,11 +96,11 @@ class _Found:
 def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
     """Put prototypes that win no row right beside others of their class; None if it fails."""
     for _ in range(_TRIES):
-        margins = field.margins(prototypes)
-        idle = np.flatnonzero(~margins.wins)
-        if not len(idle):
-            return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
-        which, places = field.twins(margins, prototypes, idle)
+        with field.margins(prototypes) as margins:
+            idle = np.flatnonzero(~margins.wins)
+            if not len(idle):
+                return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
+            which, places = field.twins(margins, prototypes, idle)
         centers = prototypes.centers.copy()
         centers[which] = run.rules.geometry.centers(places, centers.dtype)
         prototypes = replace(prototypes, centers=centers)

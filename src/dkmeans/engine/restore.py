@@ -42,8 +42,8 @@ import numpy as np
 from dkmeans.engine.cells import comparable
 from dkmeans.engine.ending import fill
 from dkmeans.engine.run import Run, State
-from dkmeans.engine.tally import run_starts
 from dkmeans.engine.update import Children
+from dkmeans.exact.group_sums import run_starts
 from dkmeans.kernels.block import Indices
 
 

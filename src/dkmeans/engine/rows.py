@@ -1,62 +1,64 @@
-"""All rows of a fit, seen through the passes over their parts.
+"""All rows of a fit, as growth sees them.
 
-The rounds see the data only through these methods: each takes something small (centres, means),
-lets every part do its pass, and puts together what the parts return.
+Each method takes something small (centres, means), runs passes over all rows, and returns
+something small.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.exemplars import nearer
-from dkmeans.engine.grids import Facts, Grids
 from dkmeans.engine.memory import Memory
-from dkmeans.engine.part import Assigned, better
-from dkmeans.engine.sums import Sums, add_up
-from dkmeans.engine.tally import Tally
-from dkmeans.engine.team import Team
+from dkmeans.exact.grids import EarlierSums, Grids, Scale
+from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
+from dkmeans.passes.contract import Pass, Runner
+from dkmeans.passes.margin_search import FindMargins
+from dkmeans.passes.part import Setting
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class _Known:
-    """The sums that belong to a state of the rows."""
+class _KnownSums:
+    """The sums that belong to an assignment of the rows."""
 
-    state: int
-    sums: Sums
+    assignment: int
+    sums: GroupSums
 
 
 class Rows:
-    """All rows, in parts.
+    """All rows.
 
     Parameters
     ----------
-    team : Team
-        Who holds the parts.
+    runner : Runner
+        Runs passes over the rows.
     dtype : dtype
         Of the rows.
     n_values : int
-        How many values are stored in all of them.
+        Number of stored values.
     n_classes : int
     remembered : Memory or None
         What earlier rows left, if it is to be added to tallies of these.
     n_centers : int
-        How many centres the rows are going to be compared with, about.
+        Number of centres that the rows are going to be compared with, about.
     by_class : array of shape (n_classes,), optional
-        Class weights that the weights of the rows have in them as a factor.
+        Class factors that the weights of the rows contain.
     """
 
     def __init__(
         self,
-        team: Team,
+        runner: Runner,
         dtype: np.dtype[np.floating],
         n_values: int,
         n_classes: int,
@@ -65,36 +67,56 @@ class Rows:
         n_centers: int = 1,
         by_class: Floats | None = None,
     ) -> None:
-        self._team, self.dtype, self.n_classes = team, dtype, n_classes
+        self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
         # By the size of the whole, so that all parts are treated alike.
         compiled = is_worth_it(n_values, n_centers)
-        self._by_change = compiled and loops_if(compiled=True) is not None
-        self.facts = Facts.of_all(self.each("facts", compiled))
-        self.grids = Grids.of(self.facts, dtype, remembered)
-        self.each("set_grids", self.grids, self.facts.n_terms)
-        self._known: _Known | None = None
-        self._state, self._last_state = 0, 0  # numbers of states that rows have been in
+        self._changes_only = compiled and loops_if(compiled=True) is not None
+        runner.configure(Setting(compiled))
+        self.facts = self.run(facts.FindFacts())
+        self.grids = Grids.of(self.facts, dtype, _earlier_sums(remembered))
+        self._setting = Setting(
+            compiled,
+            n_features=len(self.facts.largest),
+            itemsize=dtype.itemsize,
+            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
+            n_terms=self.facts.n_terms,
+            grids=self.grids,
+        )
+        runner.configure(self._setting)
+        self._known: _KnownSums | None = None
+        self._assignment, self._last_assignment = 0, 0  # numbers of assignments of the rows
         self._square_grid = self.grids.squares(0.0)
-        self.forgotten: list[int] = []  # margins that parts need not keep any longer
-        self._n_margins = 0
+        self._last_margins = 0
+        self._unused_margins: list[int] = []
 
-    def each(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every part."""
-        return self._team.each(method, *arguments)
+    def run(self, task: Pass[R]) -> R:
+        """Run a pass over all rows."""
+        return self._runner.run(task)
 
-    def begin(self, place: Any) -> tuple[npt.NDArray[np.floating], Tally]:
+    def close(self) -> None:
+        """Drop the rows."""
+        self._runner.close()
+
+    def set_scale(self, scale: Scale) -> None:
+        """Set how values per row are weighted and rounded."""
+        self._setting = replace(self._setting, scale=scale)
+        self._runner.configure(self._setting)
+
+    def begin(
+        self, place: Callable[[Floats], npt.NDArray[np.floating]]
+    ) -> tuple[npt.NDArray[np.floating], Tally]:
         """Put all rows into one cell.
 
         Parameters
         ----------
         place : callable
-            Makes a centre, of shape (1, d), of a mean.
+            Turns a mean into a centre of shape (1, d).
         """
-        sums = add_up(self.each("tally_classes"))
-        center = place(sums.keyed(np.zeros_like(sums.keys)).tally(1).means)
-        largest = max(self.each("gather", center))
+        sums = self.run(grouping.SumClasses())
+        center = place(sums.rekeyed(np.zeros_like(sums.keys)).tally(1).means)
+        largest = self.run(assignment.Gather(center))
         return center, self._settled(sums, largest)
 
     def assign(
@@ -102,7 +124,7 @@ class Rows:
         prototypes: Prototypes,
         came_from: Indices,
         memory: Memory | None = None,
-        seen: int | None = None,
+        margins: int | None = None,
     ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
 
@@ -113,8 +135,8 @@ class Rows:
             For each prototype of the last pass its index now, or -1 if it is gone.
         memory : Memory or None
             What will be added to the tally.
-        seen : int or None
-            Number of the margins that tell where rows go, if they are known.
+        margins : int or None
+            Number of the margins of these prototypes, if they are known.
 
         Returns
         -------
@@ -122,82 +144,76 @@ class Rows:
         moved : int
             Number of rows that changed their prototype.
         """
-        known = self._known
-        changes = known is not None and known.state == self._state and self._by_change
-        found: list[Assigned]
-        if seen is None:
-            found = self.each("assign", prototypes, came_from, changes, None)
-        else:
-            found = self.each("assign_as_seen", prototypes, came_from, changes, seen)
-        sums = add_up([part.sums for part in found])
-        if changes and known is not None:
-            sums = self._amended(known.sums, came_from, sums)
-        largest, remembered = max(part.largest for part in found), 0.0
+        known = self._current_sums() if self._changes_only else None
+        found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
+        sums, earlier = found.sums, 0.0
+        if known is not None:
+            sums = self._amended(known, came_from, sums)
         if memory is not None and len(memory):
-            remembered = float(memory.squares(prototypes).max())
-        return self._settled(sums, largest, remembered), sum(part.moved for part in found)
+            earlier = float(memory.squares(prototypes).max())
+        return self._settled(sums, found.largest, earlier), found.moved
 
-    def _settled(self, sums: Sums, largest: float, remembered: float = 0.0) -> Tally:
+    def _settled(self, sums: GroupSums, largest: float, earlier: float = 0.0) -> Tally:
         """Add distances to the sums of a pass that assigned all rows."""
-        self._square_grid = self.grids.squares(largest, remembered)
+        self._square_grid = self.grids.squares(largest, earlier)
         sums = self._with_squares(sums)
-        self._new_state()
-        self._known = _Known(self._state, sums)
+        self._new_assignment()
+        self._known = _KnownSums(self._assignment, sums)
         return sums.tally(self.n_classes)
 
-    def _with_squares(self, sums: Sums) -> Sums:
-        squares = np.zeros((self.grids.n_square_slices, len(sums.keys)))
-        for keys, part in self.each("square_sums", self._square_grid):
-            squares[:, np.searchsorted(sums.keys, keys)] += part
-        return replace(sums, squares=squares)
+    def _with_squares(self, sums: GroupSums) -> GroupSums:
+        return sums.with_squares(self.run(grouping.SumSquares(self._square_grid)))
 
-    def _amended(self, last: Sums, came_from: Indices, moves: Sums) -> Sums:
-        """Follow a change of indices, and add what has come less what has gone."""
+    def _current_sums(self) -> GroupSums | None:
+        """Return the sums by cell and class, if they are known."""
+        known = self._known
+        return known.sums if known is not None and known.assignment == self._assignment else None
+
+    def _amended(self, last: GroupSums, came_from: Indices, moves: GroupSums) -> GroupSums:
+        """Follow a change of indices, and add what has arrived less what has left."""
         cells, classes = divmod(last.keys, self.n_classes)
         cells = came_from[cells]
-        now = last.keyed(np.where(cells < 0, -1, cells * self.n_classes + classes))
-        return add_up([now, moves]).there()
+        now = last.rekeyed(np.where(cells < 0, -1, cells * self.n_classes + classes))
+        return GroupSums.merge([now, moves]).nonempty()
 
-    def assign_own(self, prototypes: Prototypes, last: Sums | None = None) -> Sums:
-        """Assign every row to the nearest prototype of its own class, and sum, by code.
+    def assign_own(self, prototypes: Prototypes, last: GroupSums | None = None) -> GroupSums:
+        """Assign every row to the nearest prototype of its own class, and sum by cell and class.
 
-        Rows of classes that have no prototype are assigned to no one. Distances are left out.
+        Rows of classes without prototype are assigned to none. Squared distances are left out.
 
         Parameters
         ----------
         prototypes : Prototypes
-        last : Sums, optional
+        last : GroupSums, optional
             What this method returned just before, for as many prototypes of the same classes: then
             only rows that have changed their prototype since are summed.
         """
-        sums = add_up(self.each("assign_own", prototypes, last is not None))
-        self._new_state()
-        if last is None:
-            return sums
-        return add_up([last, sums]).there()
+        sums = self.run(assignment.AssignOwn(prototypes, last is not None))
+        self._new_assignment()
+        return sums if last is None else GroupSums.merge([last, sums]).nonempty()
 
-    def tally_won(self, margins: int, classes: Indices, wins: npt.NDArray[np.bool_]) -> Sums:
-        """Take rows that another class wins out of cells that win some, and sum the others."""
-        sums = add_up(self.each("tally_won", margins, classes, wins))
-        self._new_state()
+    def sum_won(self, margins: int, classes: Indices, which: npt.NDArray[np.bool_]) -> GroupSums:
+        """Take rows that another class wins out of some cells, and sum the others."""
+        sums = self.run(margin_sums.SumWon(margins, classes, which))
+        self._new_assignment()
         return sums
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Come back, at the end, to the cells that rows are in now; not if something goes wrong."""
-        state, grid = self._state, self._square_grid
-        self.each("keep")
+        """Return, at the end, to the cells that rows are in now; not after an error."""
+        number, grid = self._assignment, self._square_grid
+        self.run(assignment.KeepCells())
         yield
-        self.each("come_back")
-        self._state, self._square_grid = state, grid
+        self.run(assignment.RestoreCells())
+        self._assignment, self._square_grid = number, grid
 
     def tally_all(self) -> Tally:
         """Tally all rows as one group."""
-        return add_up(self.each("tally_all")).tally(self.n_classes)
+        return self.run(grouping.SumAll()).tally(self.n_classes)
 
     def tally_sides(self, codes: Indices, middles: Floats, directions: Floats) -> Tally:
-        """Tally each of some groups in two halves, cut across `directions` at `middles`."""
-        sums = add_up(self.each("tally_sides", codes, middles, directions))
+        """Tally each of some groups in two halves, cut at `middles` across `directions`."""
+        sums = self.run(grouping.SumSides(codes, middles, directions))
         return sums.tally(self.n_classes, np.repeat(codes, 2))
 
     def pick(
@@ -219,7 +235,7 @@ class Rows:
         points : array of shape (g, d)
         farthest : bool
         away_from : array of shape (g, d), optional
-            Rows that equal this point are passed over.
+            Rows that equal this point are skipped.
 
         Returns
         -------
@@ -227,11 +243,8 @@ class Rows:
         found : array of shape (g,)
             False where a group had no row to choose.
         """
-        first, *others = self.each("pick", codes, points, farthest, away_from)
-        for other in others:
-            better(first, other)
-        chosen, cost = first
-        return chosen, cost < np.inf
+        picked = self.run(search.PickRows(codes, points, farthest, away_from))
+        return picked.rows, picked.cost < np.inf
 
     def exemplars(self, prototypes: Prototypes, left_out: Indices) -> Indices:
         """Find, for each prototype, the nearest row of its cell and class; -1 if there is none.
@@ -241,43 +254,76 @@ class Rows:
         prototypes : Prototypes
             Those of the last pass that assigned all rows.
         left_out : array
-            Numbers of rows that may not stand for anyone.
+            Numbers of rows that must not be chosen.
         """
-        first, *others = self.each("exemplars", prototypes, left_out)
-        for other in others:
-            nearer(first, other)
-        return np.asarray(first[0], dtype=np.intp)
+        found = self.run(search.FindExemplars(prototypes, left_out))
+        return np.asarray(found.rows, dtype=np.intp)
 
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
-        """Present and previous cells of rows that are in a cell of another class."""
-        found = self.each("strays", classes)
-        return np.unique(np.concatenate([f[0] for f in found])), np.unique(
-            np.concatenate([f[1] for f in found])
-        )
+        """Return the present and previous cells of rows that are in a cell of another class."""
+        found = self.run(row_labels.FindStrays(classes))
+        return found.cells, found.previous
 
     def rename(self, new_index: Indices) -> None:
         """Follow a change of indices: prototype i is now `new_index[i]`, or gone if that is -1."""
-        self.each("rename", new_index)
-        known = self._known
-        if known is not None and known.state == self._state:
-            cells, classes = divmod(known.sums.keys, self.n_classes)
+        self.run(assignment.Rename(new_index))
+        known = self._current_sums()
+        if known is not None:
+            cells, classes = divmod(known.keys, self.n_classes)
             keys = new_index[cells] * self.n_classes + classes
-            self._new_state()
-            self._known = _Known(self._state, replace(known.sums, keys=keys))
+            self._new_assignment()
+            self._known = _KnownSums(self._assignment, replace(known, keys=keys))
 
     def label_all(self, prototypes: Prototypes) -> None:
-        """Give rows of weight 0 whose prototype was dropped a label again."""
+        """Assign rows of weight 0 whose prototype was dropped."""
         if self.facts.zeros:
-            self.each("label_all", prototypes)
+            self.run(assignment.LabelLost(prototypes))
 
     def errors(self, classes: Indices) -> tuple[float, float]:
-        """Weighted shares of training and of held-out rows (nan if none) in a wrong cell."""
-        slices = np.sum(self.each("error_weights", classes, self.grids.weights()), axis=0)
+        """Return the weighted error of training and of held-out rows (nan if there are none)."""
+        slices = self.run(row_labels.WeighErrors(classes, self.grids.weights()))
         wrong, whole, held_wrong, held = total(slices.T)[0].tolist()
         return _share(wrong, whole), _share(held_wrong, held)
 
-    def respect(self, memory: Memory, prototypes: Prototypes, tally: Tally) -> Any:
-        """Let rows that equal a prototype of another class yield to it if it is heavier.
+    def held_errors(self, classes: Indices) -> row_labels.HeldErrors:
+        """Find the held-out rows that are misclassified."""
+        return self.run(row_labels.FindHeldErrors(classes))
+
+    def can_do_without(self, prototypes: Prototypes, prototype: int, others: Indices) -> bool:
+        """Tell whether the rows of its class that a prototype owns could go to one of their class.
+
+        Call `give_away` to let the rows go to the others.
+        """
+        return self.run(pruning.TryWithout(prototypes, prototype, others))
+
+    def give_away(self) -> None:
+        """Let the rows of the prototype that was tried last go to the nearest of the others."""
+        self.run(pruning.Inherit())
+
+    def find_margins(self, prototypes: Prototypes) -> tuple[int, Indices]:
+        """Find each row's own and rival prototype.
+
+        Returns
+        -------
+        number : int
+            Under which the rows keep the margins, until `release_margins`.
+        counts : array of shape (k,)
+            Number of rows that each prototype wins.
+        """
+        self._last_margins += 1
+        unused = tuple(self._unused_margins)
+        counts = self.run(FindMargins(prototypes, self._last_margins, unused))
+        self._unused_margins = self._unused_margins[len(unused) :]
+        return self._last_margins, counts
+
+    def release_margins(self, number: int) -> None:
+        """Let the rows drop margins with the next pass that finds some."""
+        self._unused_margins.append(number)
+
+    def respect(
+        self, memory: Memory, prototypes: Prototypes, tally: Tally
+    ) -> tuple[Tally, list[Indices]]:
+        """Relabel rows that equal a prototype of another class if that prototype is heavier.
 
         They are at distance zero from it, so they could never be told apart.
 
@@ -285,31 +331,27 @@ class Rows:
         -------
         tally : Tally
         conflicts : list of arrays
-            Numbers of the rows that had to yield, by group.
+            Numbers of the rows that were relabelled, by group.
         """
-        weights: dict[int, Floats] = {}
-        for keys, slices in self.each("on_others", prototypes):
-            for at, code in enumerate(keys.tolist()):
-                weights[code] = weights.get(code, 0.0) + slices[:, at]
+        overlaps = self.run(row_labels.WeighOverlaps(prototypes))
+        weights = total(overlaps.slices)[0]
         own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
         old = np.zeros(len(prototypes))
         old[own.cells(prototypes)] = own.weights[0]
         yields = []
-        for code in sorted(weights):
+        for code, new in zip(overlaps.keys.tolist(), weights.tolist(), strict=True):
             cell, c = divmod(code, self.n_classes)
-            new = float(total(weights[code][:, None])[0][0])
             if (-old[cell], prototypes.classes[cell]) < (-new, c):
                 yields.append(code)
         if not yields:
             return tally, []
-        found = self.each("rows_on_others", prototypes, np.array(yields))
-        conflicts = [np.sort(np.concatenate(rows)) for rows in zip(*found, strict=True)]
+        conflicts = self.run(row_labels.FindOverlaps(prototypes, np.array(yields)))
         classes = prototypes.classes[np.array(yields) // self.n_classes]
         sizes = [len(rows) for rows in conflicts]
-        self.each("relabel", np.concatenate(conflicts), np.repeat(classes, sizes))
-        self._new_state()
+        self.run(row_labels.Relabel(np.concatenate(conflicts), np.repeat(classes, sizes)))
+        self._new_assignment()
         self._known = None
-        sums = self._with_squares(add_up(self.each("tally")))
+        sums = self._with_squares(self.run(grouping.SumCells()))
         return sums.tally(self.n_classes), conflicts
 
     def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
@@ -325,39 +367,50 @@ class Rows:
         )
 
     def hashes(self) -> Hashes:
-        """Hash all rows; identical ones alike."""
-        return np.concatenate(self.each("hashes"))
+        """Hash all rows; identical rows get the same hash."""
+        return self.run(row_labels.HashRows()).joined()
 
     def cells(self) -> Indices:
-        """Cells of all rows."""
-        return np.concatenate(self.each("cells"), dtype=np.intp)
+        """Return the cells of all rows."""
+        return self.run(row_labels.RowCells()).joined().astype(np.intp)
 
-    def labelled(self) -> tuple[Indices, Indices, Floats | None]:
-        """Cells, classes and weights of all rows."""
-        labels, y, weights = zip(*self.each("labelled"), strict=True)
-        whole = None if weights[0] is None else np.concatenate(weights)
-        return np.concatenate(labels), np.concatenate(y), whole
+    def classes(self) -> Indices:
+        """Return the classes of all rows; identical rows have one class."""
+        return self.run(row_labels.RowClasses()).joined()
 
-    def without(self, hashes: Hashes, lowest: Hashes, highest: Hashes) -> "Rows":
-        """Take the same rows, but hold out those with hashes in a range of their class."""
-        return Rows(
-            self._team.derive("without", hashes, lowest, highest),
+    def weights(self) -> Floats | None:
+        """Return the weights of all rows; None stands for ones."""
+        if not self.facts.weight_bits:
+            return None
+        return self.run(row_labels.RowWeights()).joined()
+
+    @contextmanager
+    def holding_out(self, hashes: Hashes, lowest: Hashes, highest: Hashes) -> Iterator["Rows"]:
+        """Return the same rows, but hold out those with hashes in the range of their class."""
+        others = Rows(
+            self._runner.derive(row_labels.HoldOut(hashes, lowest, highest)),
             self.dtype,
             self._n_values,
             self.n_classes,
             n_centers=self._n_centers,
             by_class=self.by_class,
         )
+        try:
+            yield others
+        finally:
+            others.close()
 
-    def next_margins(self) -> int:
-        """Give margins a number: several fields may look at the same rows."""
-        self._n_margins += 1
-        return self._n_margins
-
-    def _new_state(self) -> None:
-        self._last_state += 1
-        self._state = self._last_state
+    def _new_assignment(self) -> None:
+        self._last_assignment += 1
+        self._assignment = self._last_assignment
 
 
 def _share(wrong: float, whole: float) -> float:
     return wrong / whole if whole > 0 else np.nan
+
+
+def _earlier_sums(memory: Memory | None) -> EarlierSums | None:
+    if memory is None or not len(memory):
+        return None
+    bounds = np.abs(memory.sums[0]).max(axis=0)
+    return EarlierSums(len(memory), bounds, float(memory.weights[0].max()))

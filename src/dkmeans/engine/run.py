@@ -9,8 +9,8 @@ import numpy as np
 from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.rows import Rows
-from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
+from dkmeans.exact.group_sums import Tally
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances

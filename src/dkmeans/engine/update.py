@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dkmeans.engine.budget import within_budget
 from dkmeans.engine.cells import Cells, Rules
-from dkmeans.engine.tally import run_starts
+from dkmeans.exact.group_sums import run_starts
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.model.prototypes import Prototypes
 

@@ -1,32 +1,33 @@
-"""The file of a checkpoint: a checksum, and what the passes of a fit returned so far."""
+"""The file of a checkpoint: a checksum, and the results of all passes so far."""
 
 import hashlib
 import json
 import os
 import stat
 import tempfile
-from typing import Any
+from typing import TypeAlias
 
 from safetensors.numpy import load, save
 
 from dkmeans.atomic import write_atomically
-from dkmeans.checkpoint.encode import Arrays
+from dkmeans.runners.encoding import Arrays, Json
 
-_MAGIC = b"dkmeans checkpoint 1\n"
-Call = tuple[str, Any]  # a method, and what it returned, as JSON
+MAGIC = b"dkmeans checkpoint 2\n"
+DIGEST_BYTES = 32
+Entry: TypeAlias = tuple[str, Json]  # name of a pass, and its result
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be taken up."""
+    """A fit cannot be resumed from a checkpoint."""
 
 
 class CheckpointPlaceError(CheckpointError, OSError):
-    """A checkpoint cannot be written where it is to be."""
+    """A checkpoint cannot be written to its path."""
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
-    """Refuse a place where no checkpoint can be written, before there is anything to write."""
-    problem = _problem(os.path.realpath(path))  # a link stays a link
+    """Raise an error if no checkpoint can be written to a path."""
+    problem = _problem(os.path.realpath(path))  # of a link, the target
     if problem:
         raise CheckpointPlaceError(f"checkpoint={os.fspath(path)!r} is not accepted: {problem}.")
 
@@ -36,10 +37,10 @@ def _problem(target: str) -> str:
     if not os.path.isdir(folder):
         return f"there is no folder {folder!r}; make it first"
     try:
-        with tempfile.TemporaryFile(dir=folder):  # what may be written is only known by trying
+        with tempfile.TemporaryFile(dir=folder):  # the only way to know is to try
             mode = os.stat(target).st_mode
     except FileNotFoundError:
-        return ""  # the file is yet to be made
+        return ""  # a new file
     except OSError as error:
         return f"{error.strerror}; name a file that can be written"
     if stat.S_ISDIR(mode):
@@ -48,13 +49,13 @@ def _problem(target: str) -> str:
 
 
 def write(
-    path: str | os.PathLike[str], about: dict[str, str], calls: list[Call], arrays: Arrays
+    path: str | os.PathLike[str], about: dict[str, str], entries: list[Entry], arrays: Arrays
 ) -> None:
-    """Write a checkpoint, whole or not at all."""
-    text = json.dumps({"about": about, "calls": calls})
+    """Write a checkpoint atomically."""
+    text = json.dumps({"about": about, "passes": entries})
     body = save(arrays, {"json": text})
     try:
-        write_atomically(path, _MAGIC + hashlib.sha256(body).digest() + body)
+        write_atomically(path, MAGIC + hashlib.sha256(body).digest() + body)
     except OSError as error:
         raise CheckpointPlaceError(
             f"The checkpoint {os.fspath(path)!r} cannot be written ({error.strerror or error}): "
@@ -62,19 +63,19 @@ def write(
         ) from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Call], Arrays]:
-    """Read a checkpoint; a file that is not whole is refused."""
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Entry], Arrays]:
+    """Read a checkpoint; a damaged file is refused."""
     with open(path, "rb") as file:
         data = file.read()
     where = f"The checkpoint {os.fspath(path)!r}"
     advice = "delete it to start afresh, or name another"
-    if not data.startswith(_MAGIC):
+    if not data.startswith(MAGIC):
         raise CheckpointError(f"{where} is not a checkpoint of this version: {advice}.")
-    start = len(_MAGIC)
-    digest, body = data[start : start + 32], data[start + 32 :]
+    start = len(MAGIC)
+    digest, body = data[start : start + DIGEST_BYTES], data[start + DIGEST_BYTES :]
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointError(f"{where} is damaged, its checksum does not match: {advice}.")
     size = int.from_bytes(body[:8], "little")
     document = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["json"])
-    calls = [(method, result) for method, result in document["calls"]]
-    return document["about"], calls, load(body)
+    entries = [(name, result) for name, result in document["passes"]]
+    return document["about"], entries, load(body)

@@ -1,1 +1,0 @@
-"""Fits that can be taken up again: what every pass returned, on disk."""

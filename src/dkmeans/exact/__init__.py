@@ -1,0 +1,1 @@
+"""Exact arithmetic over groups of rows: sums that do not depend on the order of their terms."""

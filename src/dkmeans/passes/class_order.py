@@ -1,0 +1,42 @@
+"""Visit rows class by class."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dkmeans.exact.group_sums import run_starts
+from dkmeans.kernels.block import Indices
+from dkmeans.passes.part import Part
+from dkmeans.passes.row_state import RowState
+
+BAND_ROWS = 4096  # per class, about, that are sorted by class together
+
+
+def sorted_by_class(part: Part, state: RowState) -> RowState:
+    """Return a state that knows the order of rows by class."""
+    if state.by_class is not None:
+        return state
+    # Compiled loops fetch rows one by one, so rows should not be far from each other.
+    y = state.classes
+    band = max(BAND_ROWS * part.n_classes, 1) if part.loops else max(len(y), 1)
+    bands = [i + np.argsort(y[i : i + band], kind="stable") for i in range(0, len(y), band)]
+    order = np.concatenate(bands) if bands else np.empty(0, dtype=np.intp)
+    return replace(state, by_class=order)
+
+
+def for_classes(
+    part: Part, state: RowState, task: Callable[[Indices], None], n_centers: int
+) -> None:
+    """Call a task on the numbers of some rows at a time, in the order of `sorted_by_class`."""
+    order = state.by_class
+    assert order is not None
+    part.for_tiles(lambda tile: task(order[tile]), n_centers)
+
+
+def runs_of_classes(classes: Indices) -> list[tuple[int, slice]]:
+    """Return class and place of each run of equal classes."""
+    starts = run_starts(classes)
+    ends = np.append(starts[1:], len(classes))
+    runs = zip(classes[starts], starts, ends, strict=True)
+    return [(int(c), slice(a, b)) for c, a, b in runs]

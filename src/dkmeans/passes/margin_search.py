@@ -1,0 +1,122 @@
+"""The pass that finds the prototypes on either side of each row's class border."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.kernels.assign import assign_own_and_rival
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.distances import OwnDistances, reference_squares
+from dkmeans.kernels.pack import pack
+from dkmeans.kernels.reference import stable_bits, to_distance
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
+from dkmeans.passes.contract import AnyPass, Effect, Pass
+from dkmeans.passes.part import Part
+from dkmeans.passes.row_state import RowMargins, RowState
+
+
+@dataclass(frozen=True)
+class FindMargins(Pass[Indices]):
+    """Find each row's own and rival prototype, and return how many rows each prototype wins.
+
+    Parameters
+    ----------
+    prototypes : Prototypes
+        Of at least two classes. Rows of classes without prototype take no part.
+    number : int
+        Under which the state keeps the margins.
+    drop : tuple of int
+        Numbers of margins that are not needed any more.
+    """
+
+    effect = Effect.LASTING
+
+    prototypes: Prototypes
+    number: int
+    drop: tuple[int, ...] = ()
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Indices]:
+        """Visit one part."""
+        kept = {n: found for n, found in state.margins.items() if n not in self.drop}
+        state = sorted_by_class(part, replace(state, margins=kept))
+        found = self._margins(part, state)
+        counts = np.bincount(found.winner, minlength=len(self.prototypes))
+        return replace(state, margins=kept | {self.number: found}), counts
+
+    def merge(self, results: Sequence[Indices]) -> Indices:
+        """Add up counts."""
+        return np.sum(results, axis=0)
+
+    def supersedes(self, earlier: AnyPass) -> bool:
+        """Tell whether the margins of an earlier pass are dropped."""
+        return isinstance(earlier, FindMargins) and earlier.number in self.drop
+
+    def _margins(self, part: Part, state: RowState) -> RowMargins:
+        centers, classes = self.prototypes.centers, self.prototypes.classes
+        n, sparse = len(part), sp.issparse(part.X)
+        n_terms = part.setting.n_terms
+        packed = pack(centers, sparse=sparse, loops=part.loops, classes=classes, n_terms=n_terms)
+        distances = OwnDistances(centers, sparse=sparse, loops=part.loops)
+        takes_part = np.isin(state.classes, classes)
+        if part.active is not None:
+            takes_part &= part.active
+        columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
+        own, rival = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+        near, far = np.zeros(n), np.zeros(n)
+
+        def task(rows: Indices) -> None:
+            rows = rows[takes_part[rows]]
+            if not len(rows):
+                return
+            runs = [(run, columns[c]) for c, run in runs_of_classes(state.classes[rows])]
+            found = np.empty((2, len(rows)), dtype=np.intp)
+            squares = np.empty((2, len(rows)))
+            assign_own_and_rival(part.X, packed, runs, found[0], found[1], rows)
+            for side in (0, 1):
+                distances(part.X, found[side], squares[side], rows)
+            if sparse:
+                _settle_ties(part, centers, rows, found, squares)
+            own[rows], rival[rows] = found
+            near[rows], far[rows] = squares
+
+        for_classes(part, state, task, 2 * len(centers))
+        some = None
+        if not takes_part.all():
+            some = np.flatnonzero(takes_part)
+            own, rival, near, far = own[some], rival[some], near[some], far[some]
+        # The nearest of all, as `predict_cluster` finds it.
+        d_own, d_rival = (to_distance(d, centers.dtype) for d in (near, far))
+        wins = (d_own < d_rival) | ((d_own == d_rival) & (own < rival))
+        k, d = centers.shape
+        return RowMargins(k, d, some, own, rival, near, far, wins)
+
+
+def _settle_ties(
+    part: Part,
+    centers: npt.NDArray[np.floating],
+    rows: Indices,
+    found: Indices,
+    squares: Floats,
+) -> None:
+    """Let the reference distance decide about rows as far from their own as from the rival.
+
+    Parameters
+    ----------
+    part : Part
+    centers : array of shape (k, d)
+    rows : array of shape (n,)
+    found : array of shape (2, n)
+        Own centre and rival of each row.
+    squares : array of shape (2, n)
+        INOUT. Rounded squared distances to them.
+    """
+    grain = 2.0 ** (1 - stable_bits(centers.shape[1])) + 4 * float(np.finfo(centers.dtype).eps)
+    near, far = squares
+    tied = np.flatnonzero(np.abs(near - far) <= grain * (near + far))
+    for side in (0, 1):
+        there = reference_squares(part.X, rows[tied], centers, found[side, tied])
+        squares[side, tied] = there

@@ -1,0 +1,213 @@
+"""One part of the rows: what never changes during a fit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.exact.grids import Grids, Scale
+from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.compiled import loops_if
+from dkmeans.kernels.threads import for_each, sensible_threads, tiles
+
+TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
+MAX_TILE_ROWS = 1 << 15
+MIN_TILE_ROWS = 16
+PLAIN_TILE_ROWS = 4096  # at most, without compiled loops
+DEFAULT_SLICES = 3  # of exact sums, until the grids are known
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all parts share, as far as it is known.
+
+    Attributes
+    ----------
+    compiled : bool
+        Whether to use compiled loops, where they are available.
+    n_features, itemsize : int
+        Of the rows, for passes that do not see them.
+    row_values : int
+        Stored values per row, about.
+    n_terms : int or None
+        Largest number of stored values in a CSR row; None for arrays.
+    grids : Grids or None
+        On which rows are summed.
+    scale : Scale or None
+        How values per row are weighted and rounded.
+    """
+
+    compiled: bool = False
+    n_features: int = 1
+    itemsize: int = 8
+    row_values: int = 1
+    n_terms: int | None = None
+    grids: Grids | None = None
+    scale: Scale | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of the rows, with their classes and weights.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d), or None
+        Never written to. None while the rows are not in memory.
+    given : array of shape (n,)
+        Classes by number, as the user gave them.
+    weights : array of shape (n,) or None
+        None stands for ones. A row of weight 0 gets a label, but has no influence.
+    active : array of shape (n,) or None
+        Rows with a positive weight; None stands for all.
+    held : array of shape (n,) or None
+        Rows that are held out, whose weight is 0 here.
+    full_weights : array of shape (n,) or None
+        Weights, those of held-out rows included.
+    n_classes : int
+    start : int
+        Number of the first row among all rows.
+    n_threads : int
+    memory_mb : float or None
+        Bound on the work arrays of all threads together.
+    setting : Setting
+    """
+
+    X: Matrix
+    given: Indices
+    weights: Floats | None
+    active: Bools | None
+    held: Bools | None
+    full_weights: Floats | None
+    n_classes: int
+    start: int
+    n_threads: int
+    memory_mb: float | None
+    setting: Setting = Setting()
+
+    @classmethod
+    def of(
+        cls,
+        X: Matrix,
+        y: Indices,
+        weights: Floats | None,
+        *,
+        n_classes: int,
+        start: int = 0,
+        n_threads: int = 1,
+        memory_mb: float | None = None,
+    ) -> Self:
+        """Make a part of rows that all take part in training."""
+        return cls(
+            X=X,
+            given=y,
+            weights=weights,
+            active=_positive(weights),
+            held=None,
+            full_weights=weights,
+            n_classes=n_classes,
+            start=start,
+            n_threads=sensible_threads(n_threads),
+            memory_mb=memory_mb,
+        )
+
+    def without(self, held: Bools) -> Self:
+        """Make a part of the same rows in which some are held out."""
+        ones_or_weights = np.ones(len(self)) if self.weights is None else self.weights
+        weights = np.where(held, 0.0, ones_or_weights)
+        return replace(
+            self,
+            weights=weights,
+            active=_positive(weights),
+            held=held if self.active is None else held & self.active,
+            full_weights=self.weights,
+            setting=Setting(),
+        )
+
+    def configured(self, setting: Setting) -> Self:
+        """Return the part with another setting."""
+        return replace(self, setting=setting)
+
+    def with_rows(self, X: Matrix) -> Self:
+        """Return the part with its rows, or without them if X is None."""
+        return replace(self, X=X)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @property
+    def loops(self) -> ModuleType | None:
+        """Compiled loops, or None where NumPy does the work."""
+        return loops_if(compiled=self.setting.compiled)
+
+    @property
+    def grids(self) -> Grids:
+        """Grids on which rows are summed."""
+        assert self.setting.grids is not None, "the grids must be configured first"
+        return self.setting.grids
+
+    @property
+    def scale(self) -> Scale:
+        """How values per row are weighted and rounded."""
+        assert self.setting.scale is not None, "the scale must be configured first"
+        return self.setting.scale
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.setting.n_features if self.X is None else int(self.X.shape[1])
+
+    def local(self, rows: Indices) -> Indices:
+        """Select the rows of this part by their numbers among all rows; number them from 0."""
+        rows = rows - self.start
+        return rows[(rows >= 0) & (rows < len(self))]
+
+    def for_tiles(
+        self,
+        task: Callable[[slice], None],
+        n_centers: int,
+        n_rows: int | None = None,
+        *,
+        weighted: bool = False,
+    ) -> None:
+        """Call a task on every tile of rows, in threads.
+
+        Parameters
+        ----------
+        task : callable
+        n_centers : int
+            Number of centres for which the task has work arrays.
+        n_rows : int, optional
+            Number of rows to cut into tiles; all rows by default.
+        weighted : bool
+            Whether the task multiplies rows by weights exactly, which takes more work arrays.
+        """
+        itemsize = self.setting.itemsize if self.X is None else self.X.dtype.itemsize
+        n, loops = len(self), self.loops
+        if loops and self.setting.n_terms is None:  # arrays: small work arrays
+            per_row, most = 256, min(MAX_TILE_ROWS, -(-n // (2 * self.n_threads)))
+        else:
+            grids = self.setting.grids
+            n_slices = DEFAULT_SLICES if grids is None else grids.n_slices
+            per_value = itemsize + 8 * (n_slices + 3 + 6 * weighted)
+            per_row = n_centers * (2 * itemsize + 1) + self.setting.row_values * per_value
+            most = PLAIN_TILE_ROWS
+            if loops:
+                most = min(MAX_TILE_ROWS, -(-n // (4 * self.n_threads)))
+        rows = self._tile_bytes // per_row
+        rows = int(np.clip(rows, MIN_TILE_ROWS, max(MIN_TILE_ROWS, most)))
+        for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
+
+    @property
+    def _tile_bytes(self) -> int:
+        if self.memory_mb is None:
+            return TILE_BYTES
+        return min(TILE_BYTES, int(self.memory_mb * 2**20 / self.n_threads))
+
+
+def _positive(weights: Floats | None) -> Bools | None:
+    return None if weights is None or weights.all() else weights > 0

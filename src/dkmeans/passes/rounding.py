@@ -1,0 +1,116 @@
+"""Exact sums of a value per row: values are rounded to a grid before they are added."""
+
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.exact.group_sums import by_group
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import cut
+from dkmeans.kernels.tally import add_sums, rounded_sums
+from dkmeans.passes.part import Part
+from dkmeans.passes.row_state import NO_CELL
+
+
+def sum_values(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
+    """Sum a value per row, times the row's weight, in slices."""
+    return _terms(part, values, rows, units).sum(axis=1)
+
+
+def sum_values_by(
+    part: Part,
+    index: Indices | npt.NDArray[np.int32],
+    count: int,
+    values: Floats,
+    rows: Indices,
+    units: Floats,
+) -> Floats:
+    """Sum a value per row, times the row's weight, by index; shape (n_slices, count)."""
+    terms = _terms(part, values, rows, units)
+    return np.array([np.bincount(index, piece, count) for piece in terms], dtype=np.float64)
+
+
+def bound_values(part: Part, values: Floats, rows: Indices) -> float:
+    """Return the largest magnitude of what is rounded in sums of these values."""
+    factors, _ = _split_weights(part, rows)
+    values = values if factors is None else values * factors
+    return float(np.abs(values).max(initial=0.0))
+
+
+def add_shifted_rows(
+    part: Part,
+    rows: Indices,
+    index: npt.NDArray[np.int32],
+    coefficients: Floats,
+    shift: Floats,
+    units: Floats,
+    sums: Floats,
+) -> None:
+    """Add coefficients times (rows - shift) to sums, by index.
+
+    Parameters
+    ----------
+    part : Part
+    rows, index, coefficients : arrays of shape (m,)
+    shift : array of shape (d,)
+    units : array
+        Of the products.
+    sums : array of shape (n_slices, k, d)
+        INOUT.
+    """
+    factors, times = _split_weights(part, rows)
+    everywhere, groups = np.zeros(len(part)), np.full(len(part), NO_CELL)
+    everywhere[rows] = coefficients if factors is None else coefficients * factors
+    groups[rows] = index
+    weights, loops, lock = None, part.loops, Lock()
+    if times is not None:
+        weights = np.zeros(len(part))
+        weights[rows] = times
+
+    def task(tile: slice) -> None:
+        order, starts = by_group(groups[tile])
+        if not len(order):
+            return
+        w = None if weights is None else weights[tile]
+        here = part.X[tile], shift, everywhere[tile], w, order, starts, units
+        tile_sums = rounded_sums(*here, loops)
+        with lock:  # exact sums: the order in which tiles arrive does not matter
+            add_sums(sums, groups[tile][order[starts]], tile_sums)
+
+    part.for_tiles(task, 1)
+
+
+def multiples(weights: Floats, factors: Floats) -> Floats:
+    """Divide weights by factors, and round to whole numbers; 0 where both are 0."""
+    return np.rint(np.divide(weights, factors, out=np.zeros_like(weights), where=factors > 0))
+
+
+def _split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
+    """Split weights into factors for values before rounding and whole factors for after it.
+
+    A whole factor counts a row as often as that.
+    """
+    if part.weights is None:
+        return None, None
+    scale = part.scale
+    weights = part.weights[rows]
+    if not scale.whole:
+        return weights, None
+    if scale.by_class is None:
+        return None, weights
+    factors = scale.by_class[part.given[rows]]
+    return factors, multiples(weights, factors)
+
+
+def _terms(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
+    """Weight values, and round them so that their sums are exact in any order.
+
+    Returns
+    -------
+    terms : array of shape (n_slices, n_rows)
+    """
+    factors, times = _split_weights(part, rows)
+    values = values if factors is None else values * factors
+    rounded = cut(values[:, None], units)[:, :, 0]
+    return rounded if times is None else rounded * times

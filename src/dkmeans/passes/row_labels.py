@@ -1,0 +1,267 @@
+"""Passes about the classes and labels of rows: what they are, errors, conflicts, rows held out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.exact.group_sums import KeyedSums
+from dkmeans.exact.record import Record
+from dkmeans.kernels.block import Floats, Indices, dense_rows
+from dkmeans.kernels.rowhash import Hashes, hash_rows
+from dkmeans.kernels.tally import group_totals
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes.contract import Derivation, Effect, Pass
+from dkmeans.passes.part import Part
+from dkmeans.passes.results import EffectPass, KeyedSumsPass, Pieces, PiecesPass, SlicesPass
+from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
+from dkmeans.passes.summing import present
+
+
+@dataclass(frozen=True)
+class HashRows(PiecesPass[np.uint64]):
+    """Hash all rows; identical rows get the same hash."""
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
+        """Visit one part."""
+        found = np.empty(len(part), dtype=np.uint64)
+
+        def task(tile: slice) -> None:
+            found[tile] = hash_rows(part.X[tile], part.loops)
+
+        part.for_tiles(task, 1)
+        return state, Pieces([part.start], [found])
+
+
+@dataclass(frozen=True)
+class RowValues(PiecesPass[np.floating]):
+    """Return the values of some rows, by ascending number among all rows."""
+
+    rows: Indices
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.floating]]:
+        """Visit one part."""
+        return state, Pieces([part.start], [dense_rows(part.X, part.local(self.rows))])
+
+
+@dataclass(frozen=True)
+class RowCells(PiecesPass[np.int32]):
+    """Return the cells of all rows, as short numbers."""
+
+    needs_rows = False
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.int32]]:
+        """Visit one part."""
+        return state, Pieces([part.start], [state.cells.labels.astype(np.int32)])
+
+
+@dataclass(frozen=True)
+class RowClasses(PiecesPass[np.intp]):
+    """Return the classes of all rows; identical rows have one class."""
+
+    needs_rows = False
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
+        """Visit one part."""
+        return state, Pieces([part.start], [state.classes])
+
+
+@dataclass(frozen=True)
+class RowWeights(PiecesPass[np.float64]):
+    """Return the weights of all rows."""
+
+    needs_rows = False
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.float64]]:
+        """Visit one part."""
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+        return state, Pieces([part.start], [weights])
+
+
+@dataclass(frozen=True)
+class Relabel(EffectPass):
+    """Give some rows, by number among all rows, other classes."""
+
+    needs_rows = False
+    effect = Effect.LASTING
+
+    rows: Indices
+    classes: Indices
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, None]:
+        """Visit one part."""
+        here = (self.rows >= part.start) & (self.rows < part.start + len(part))
+        if not here.any():
+            return state, None
+        classes = state.classes.copy()
+        classes[self.rows[here] - part.start] = self.classes[here]
+        return replace(state, classes=classes, by_class=None), None
+
+
+@dataclass(frozen=True)
+class Strays(Record):
+    """Cells that hold rows of another class."""
+
+    cells: Indices
+    previous: Indices  # cells that these rows were in before
+
+
+@dataclass(frozen=True)
+class FindStrays(Pass[Strays]):
+    """Find the present and previous cells of rows that are in a cell of another class."""
+
+    needs_rows = False
+
+    classes: Indices  # of the prototypes
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Strays]:
+        """Visit one part."""
+        cells = state.cells
+        stray = self.classes[cells.labels] != state.classes
+        if part.active is not None:
+            stray &= part.active
+        return state, Strays(np.unique(cells.labels[stray]), np.unique(cells.previous[stray]))
+
+    def merge(self, results: Sequence[Strays]) -> Strays:
+        """Return the union."""
+        return Strays(
+            np.unique(np.concatenate([result.cells for result in results])),
+            np.unique(np.concatenate([result.previous for result in results])),
+        )
+
+
+@dataclass(frozen=True)
+class WeighErrors(SlicesPass):
+    """Sum the weights of misclassified training rows, of all training rows, and of held-out rows.
+
+    The result has one line each for: wrong training rows, training rows, wrong held-out rows,
+    held-out rows. Shape (4, n_slices).
+    """
+
+    needs_rows = False
+
+    classes: Indices  # of the prototypes
+    units: Floats
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
+        """Visit one part."""
+        wrong = self.classes[state.cells.labels] != part.given
+        found = np.zeros((4, len(self.units)))
+        full = part.full_weights
+        held = np.zeros(len(part), dtype=bool) if part.held is None else part.held
+        if full is None:
+            found[:, 0] = (wrong & ~held).sum(), (~held).sum(), (wrong & held).sum(), held.sum()
+            return state, found
+        active = full > 0
+        for at, some in enumerate((active & ~held, held)):
+            for with_all in (False, True):
+                rows = np.flatnonzero(some if with_all else some & wrong)
+                if len(rows):
+                    zero = np.zeros(1, dtype=np.intp)
+                    totals = group_totals(full, self.units, rows, zero)
+                    found[2 * at + with_all] = totals[:, 0]
+        return state, found
+
+
+@dataclass(frozen=True)
+class HeldErrors(Record):
+    """Held-out rows that are misclassified."""
+
+    rows: Indices  # numbers among all rows, ascending
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class FindHeldErrors(Pass[HeldErrors]):
+    """Find the held-out rows that are misclassified."""
+
+    needs_rows = False
+
+    classes: Indices  # of the prototypes
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, HeldErrors]:
+        """Visit one part."""
+        assert part.held is not None, "no rows are held out"
+        wrong = self.classes[state.cells.labels] != part.given
+        rows = np.flatnonzero(part.held & wrong)
+        full = np.ones(len(part)) if part.full_weights is None else part.full_weights
+        return state, HeldErrors(rows + part.start, full[rows])
+
+    def merge(self, results: Sequence[HeldErrors]) -> HeldErrors:
+        """Put the rows in order."""
+        rows = np.concatenate([result.rows for result in results])
+        weights = np.concatenate([result.weights for result in results])
+        order = np.argsort(rows, kind="stable")
+        return HeldErrors(rows[order], weights[order])
+
+
+@dataclass(frozen=True)
+class WeighOverlaps(KeyedSumsPass):
+    """Sum, by cell and class, the weights of rows that equal a prototype of another class."""
+
+    needs_rows = False
+
+    prototypes: Prototypes
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, KeyedSums]:
+        """Visit one part."""
+        codes = _overlapping(part, state, self.prototypes)
+        keys, grids = present(codes), part.grids
+        if not len(keys):
+            return state, KeyedSums(keys, np.empty((grids.n_slices, 0)))
+        order = np.flatnonzero(codes >= 0)
+        order = order[np.argsort(codes[order], kind="stable")]
+        starts = np.searchsorted(codes[order], keys)
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+        return state, KeyedSums(keys, group_totals(weights, grids.weights(), order, starts))
+
+
+@dataclass(frozen=True)
+class FindOverlaps(Pass[list[Indices]]):
+    """List the rows of some groups that equal a prototype of another class, by group."""
+
+    needs_rows = False
+
+    prototypes: Prototypes
+    codes: Indices
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, list[Indices]]:
+        """Visit one part."""
+        own = _overlapping(part, state, self.prototypes)
+        return state, [np.flatnonzero(own == code) + part.start for code in self.codes.tolist()]
+
+    def merge(self, results: Sequence[list[Indices]]) -> list[Indices]:
+        """Put the rows of each group in order."""
+        return [np.sort(np.concatenate(rows)) for rows in zip(*results, strict=True)]
+
+
+@dataclass(frozen=True)
+class HoldOut(Derivation):
+    """Hold out the rows whose hash is in the range of their class.
+
+    Parameters
+    ----------
+    hashes : array of shape (n,)
+        Of all rows, those of other parts included.
+    lowest, highest : arrays of shape (n_classes,)
+        Range of the hashes of each class.
+    """
+
+    hashes: Hashes
+    lowest: Hashes
+    highest: Hashes
+
+    def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
+        """Return a part whose held-out rows have weight 0."""
+        mine = self.hashes[part.start : part.start + len(part)]
+        y = state.classes
+        held: npt.NDArray[np.bool_] = (mine >= self.lowest[y]) & (mine <= self.highest[y])
+        return part.without(held), RowState.start(y)
+
+
+def _overlapping(part: Part, state: RowState, prototypes: Prototypes) -> Indices:
+    """Return the codes of rows that equal a prototype of another class; -1 for all others."""
+    cells = state.cells
+    equal = (cells.squares == 0) & (state.classes != prototypes.classes[cells.labels])
+    return np.where(equal, group_codes(part, state), NO_CELL)

@@ -1,0 +1,159 @@
+"""What is kept of each row between passes: frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.reference import stable_squares
+from dkmeans.passes.part import Part
+
+NO_CELL = -1
+
+
+@dataclass(frozen=True, eq=False)
+class CellState:
+    """The cell of each row.
+
+    Attributes
+    ----------
+    labels : array of shape (n,)
+        Prototype by index; -1 for none.
+    previous : array of shape (n,)
+        Labels before the last pass that assigned all rows, as indices of today.
+    squares : array of shape (n,)
+        Squared distances to the prototype.
+    centers : array of shape (k, d) or None
+        Of the prototypes that labels refer to; None before the first assignment.
+    """
+
+    labels: Indices
+    previous: Indices
+    squares: Floats
+    centers: npt.NDArray[np.floating] | None = None
+
+    @classmethod
+    def start(cls, n_rows: int) -> Self:
+        """Put all rows into cell 0."""
+        labels = np.zeros(n_rows, dtype=np.intp)
+        return cls(labels, labels, np.zeros(n_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class RowMargins:
+    """The prototypes on either side of each row's class border.
+
+    Several of these are kept for all rows, so indices are short.
+    """
+
+    n_prototypes: int
+    n_features: int
+    some: Indices | None  # numbers of the rows that take part; None for all
+    own: npt.NDArray[np.int32]  # nearest prototype of the row's class
+    rival: npt.NDArray[np.int32]  # nearest prototype of another class
+    near: Floats  # squared distance to the own prototype
+    far: Floats  # squared distance to the rival
+    wins: npt.NDArray[np.bool_]  # whether the own prototype is the nearest of all
+
+    @property
+    def rows(self) -> Indices:
+        """Numbers of the rows that take part."""
+        return np.arange(len(self.own)) if self.some is None else self.some
+
+    @property
+    def winner(self) -> npt.NDArray[np.int32]:
+        """Nearest prototype of all."""
+        return np.where(self.wins, self.own, self.rival)
+
+    @property
+    def sides(self) -> tuple[Floats, Floats]:
+        """Squared distances to own and rival, the same for arrays and CSR matrices."""
+        return stable_squares(self.near, self.n_features), stable_squares(self.far, self.n_features)
+
+    def least(self) -> Floats:
+        """Return squared distances to the nearest prototype."""
+        return np.minimum(*self.sides)
+
+    def relative(self) -> Floats:
+        """Return the margins; 0 for rows that lie on both prototypes."""
+        near, far = self.sides
+        sums = near + far
+        return np.divide(near - far, sums, out=np.zeros_like(sums), where=sums > 0)
+
+    def pulls(self, slope: float, least: float) -> tuple[Floats, Floats, Floats]:
+        """Return each row's pull on its own prototype, push on its rival, and length scale.
+
+        Sums of the two squared distances below `least` count as `least`.
+        """
+        f = expit(slope * self.relative())
+        steep = slope * f * (1 - f)
+        near, far = self.sides
+        sums = np.maximum(near + far, least)
+        return steep * far / sums**2, -steep * near / sums**2, np.sqrt(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class PruneState:
+    """Who would own each row without the prototypes that have been pruned so far."""
+
+    owners: Indices  # shape (n,)
+    rows: Indices  # of the prototype that was tried last
+    heirs: Indices  # who would own these rows
+
+
+@dataclass(frozen=True, eq=False)
+class RowState:
+    """All that is kept of the rows of one part.
+
+    Attributes
+    ----------
+    classes : array of shape (n,)
+        By number; identical rows have been given one class.
+    cells : CellState
+    kept : CellState or None
+        Cells to return to.
+    margins : mapping
+        Margins by number.
+    by_class : array of shape (n,) or None
+        Row numbers in the order of classes, once they are needed.
+    spread : array of shape (n,) or None
+        Squared distances to a point, between two passes that need them.
+    pruning : PruneState or None
+    """
+
+    classes: Indices
+    cells: CellState
+    kept: CellState | None
+    margins: Mapping[int, RowMargins]
+    by_class: Indices | None = None
+    spread: Floats | None = None
+    pruning: PruneState | None = None
+
+    @classmethod
+    def start(cls, classes: Indices) -> Self:
+        """Return the state before the first pass."""
+        return cls(classes, CellState.start(len(classes)), None, {})
+
+    def with_cells(self, cells: CellState) -> Self:
+        """Return the state with other cells."""
+        return replace(self, cells=cells)
+
+    def with_labels(self, labels: Indices) -> Self:
+        """Return the state with other labels."""
+        return self.with_cells(replace(self.cells, labels=labels))
+
+
+def group_codes(part: Part, state: RowState, labels: Indices | None = None) -> Indices:
+    """Encode cell and class of each row as one number; -1 for rows of weight 0 or of no cell.
+
+    `labels` are those of the state by default.
+    """
+    labels = state.cells.labels if labels is None else labels
+    codes = np.where(labels < 0, NO_CELL, labels * part.n_classes + state.classes)
+    if part.active is not None:
+        codes[~part.active] = NO_CELL
+    return codes

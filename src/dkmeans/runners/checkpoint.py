@@ -1,0 +1,210 @@
+"""Checkpoints: a journal of the results of all passes, from which a fit can be resumed.
+
+All decisions of a fit follow from the results of its passes, and these are small. A resumed fit
+takes results from the journal, without looking at the rows, until the journal ends. Then the row
+state is rebuilt (`runners.replay`), and passes run as usual. The algorithm knows nothing about it.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, cast
+
+from dkmeans.passes.contract import AnyPass, Derivation, Pass, Runner
+from dkmeans.passes.part import Setting
+from dkmeans.runners.checkpoint_file import (
+    CheckpointError,
+    CheckpointPlaceError,
+    Entry,
+    check_place,
+    read,
+    write,
+)
+from dkmeans.runners.encoding import Arrays, decode, encode
+from dkmeans.runners.replay import ReplayLog
+
+R = TypeVar("R")
+MIN_INTERVAL_S = 30.0  # between two writes
+MIN_INTERVAL_WRITES = 20  # the interval is also at least so many times the last write
+_logger = logging.getLogger("dkmeans")
+
+
+class Journal:
+    """Results of passes, in memory and on disk.
+
+    As a context, it removes the file at the end of a fit, or writes it once more after Ctrl-C.
+
+    Parameters
+    ----------
+    path : path
+        Of the checkpoint, which may exist from an earlier attempt.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_place(path)
+        self._path = Path(path).absolute()  # a callback may change the working directory
+        self._about: dict[str, str] = {}
+        self._before: dict[str, str] | None = None
+        self._entries: list[Entry] = []
+        self._arrays: Arrays = {}
+        self._next, self._written, self._duration = 0, time.monotonic(), 0.0
+        self._runners: list[JournalRunner] = []  # those in use, after what they are derived from
+        if self._path.exists():
+            self._before, self._entries, self._arrays = read(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._path.unlink(missing_ok=True)
+        elif issubclass(kind, KeyboardInterrupt):
+            try:
+                self.write()
+            except CheckpointPlaceError as problem:
+                _logger.warning("%s", problem)  # Ctrl-C goes on
+
+    def expect(self, name: str, value: str) -> None:
+        """Note a property of the fit; a checkpoint in which it differs is refused."""
+        if self._before is not None and self._before.get(name) != value:
+            raise CheckpointError(
+                f"The checkpoint {str(self._path)!r} was written for other {name}: delete it to "
+                "start afresh, or name another."
+            )
+        self._about[name] = value
+
+    def is_replaying(self) -> bool:
+        """Tell whether results still come from the journal."""
+        return self._next < len(self._entries)
+
+    def result(self, task: Pass[R]) -> R:
+        """Return the next result from the journal."""
+        name, result = self._entries[self._next]
+        if name != type(task).__name__:
+            raise CheckpointError(
+                f"The checkpoint {str(self._path)!r} was written by another version: delete it to "
+                "start afresh."
+            )
+        self._next += 1
+        return cast(R, decode(result, self._arrays))
+
+    def note(self, task: Pass[R], result: R) -> None:
+        """Add a result, and write the journal if it is time."""
+        self._entries.append((type(task).__name__, encode(result, self._arrays)))
+        self._next += 1
+        interval = max(MIN_INTERVAL_S, MIN_INTERVAL_WRITES * self._duration)
+        if time.monotonic() - self._written >= interval:
+            self.write()
+
+    def write(self) -> None:
+        """Write the journal, unless there is nothing new."""
+        if self.is_replaying() or not self._entries:
+            return
+        start = time.monotonic()
+        write(self._path, self._about, self._entries, self._arrays)
+        self._written = time.monotonic()
+        self._duration = self._written - start
+
+    def add(self, runner: "JournalRunner") -> None:
+        """Note that a runner is in use."""
+        self._runners.append(runner)
+
+    def remove(self, runner: "JournalRunner") -> None:
+        """Note that a runner is not in use any more."""
+        self._runners.remove(runner)
+
+    def catch_up(self) -> None:
+        """Rebuild the row state of all runners as of the end of the journal."""
+        for runner in self._runners:
+            runner.catch_up()
+
+
+class JournalRunner:
+    """A runner whose results go to a journal, or come from it.
+
+    Parameters
+    ----------
+    runner : Runner or None
+        None while results come from the journal, for a runner that is yet to be derived.
+    origin : (JournalRunner, Derivation), optional
+        What it is derived from.
+    """
+
+    def __init__(
+        self,
+        runner: Runner | None,
+        origin: tuple["JournalRunner", Derivation] | None = None,
+    ) -> None:
+        self._runner, self._origin = runner, origin
+        self._journal: Journal | None = None
+        self._log = ReplayLog()
+        self._setting = Setting()
+
+    def start(self, journal: Journal) -> None:
+        """Begin to use the journal; until then passes run as usual."""
+        self._journal = journal
+        journal.add(self)
+
+    def run(self, task: Pass[R]) -> R:
+        """Run a pass, or take its result from the journal."""
+        journal = self._journal
+        if journal is None:
+            return self._present().run(task)
+        if journal.is_replaying():
+            result = journal.result(task)
+            self._log.add(task)
+            if not journal.is_replaying():
+                journal.catch_up()
+            return result
+        result = self._present().run(task)
+        self._log.add(task)
+        journal.note(task, result)
+        return result
+
+    def configure(self, setting: Setting) -> None:
+        """Give all parts a setting."""
+        self._setting = setting
+        if self._runner is not None:
+            self._runner.configure(setting)
+
+    def replay(self, tasks: Sequence[AnyPass]) -> None:
+        """Repeat the effects of passes."""
+        self._present().replay(tasks)
+
+    def derive(self, derivation: Derivation) -> "JournalRunner":
+        """Make a runner of other parts of the same rows; while replaying, put that off."""
+        journal = self._journal
+        replaying = journal is not None and journal.is_replaying()
+        runner = None if replaying else self._present().derive(derivation)
+        derived = JournalRunner(runner, (self, derivation))
+        if journal is not None:
+            derived.start(journal)
+        return derived
+
+    def close(self) -> None:
+        """Drop the parts."""
+        if self._journal is not None:
+            self._journal.remove(self)
+        if self._runner is not None:
+            self._runner.close()
+
+    def catch_up(self) -> None:
+        """Rebuild the row state as of the end of the journal."""
+        if self._runner is None:
+            assert self._origin is not None
+            parent, derivation = self._origin
+            self._runner = parent._present().derive(derivation)
+            self._runner.configure(self._setting)
+        self._runner.replay(self._log.tasks())
+
+    def _present(self) -> Runner:
+        assert self._runner is not None
+        return self._runner

@@ -1,0 +1,418 @@
+"""Parts on the workers of a Dask cluster: one call per worker and pass.
+
+Workers that are lost are replaced.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NoReturn, Protocol, TypeAlias, TypeVar
+
+from distributed import Client, KilledWorker, wait
+
+from dkmeans.passes.contract import AnyPass, Derivation, Pass
+from dkmeans.passes.part import Setting
+from dkmeans.readers.blocks import Batch
+from dkmeans.readers.dask_blocks import raise_unreadable
+from dkmeans.runners.dask_worker import (
+    FIRST_SET,
+    Answer,
+    BuildParts,
+    ConfigureParts,
+    DeriveParts,
+    Holder,
+    InspectPartitions,
+    ReplayPasses,
+    Request,
+    RunPass,
+)
+from dkmeans.runners.merging import merge_all
+from dkmeans.runners.replay import ReplayLog
+
+R = TypeVar("R")
+MAX_DEATHS = 4  # consecutive worker deaths tolerated per partition
+POLL_S = 5.0  # seconds after which to check whether an answer can still come
+NO_WORKERS_TIMEOUT_S = 300.0
+_logger = logging.getLogger("dkmeans")
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot go on with a fit.
+
+    Its workers keep dying, there are none, or it was closed or restarted during the fit.
+    """
+
+
+class _LostError(Exception):
+    """A worker is gone, with all that it held."""
+
+
+class _Future(Protocol):
+    """What is used of Dask's futures."""
+
+    key: str
+    status: str
+
+    def result(self) -> "_Actor":
+        """Wait for the result."""
+
+    def exception(self) -> Exception:
+        """Return what went wrong."""
+
+
+class _Actor(Protocol):
+    """What is used of Dask's proxy of a `Holder`."""
+
+    def answer(self, request: Request[R]) -> "_Pending[R]":
+        """Start a call."""
+
+
+class _Pending(Protocol[R]):
+    """What is used of the futures that an actor returns."""
+
+    def result(self, timeout: float) -> Answer[R]:
+        """Wait for the answer."""
+
+
+class WorkerProxy:
+    """Partitions that one worker holds.
+
+    Parameters
+    ----------
+    numbers : list of int
+        Of the partitions.
+    future : Future
+        Of an actor that runs a `Holder`.
+    """
+
+    def __init__(self, numbers: list[int], future: _Future) -> None:
+        self.numbers, self.future = numbers, future
+        self._actor: _Actor | None = None
+
+    def ask(self, request: Request[R]) -> Callable[[], R]:
+        """Start a call, and return a function that waits for its result."""
+        try:
+            if self._actor is None:
+                self._actor = self.future.result()
+            pending = self._actor.answer(request)
+        except Exception as problem:
+            return partial(_raise_lost, problem)
+        return partial(self._result, pending)
+
+    def settle(self) -> None:
+        """Wait until the scheduler knows of the loss, so that it does not use the worker."""
+        end = time.monotonic() + POLL_S
+        while self.future.status == "finished" and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def _result(self, pending: _Pending[R]) -> R:
+        while True:
+            try:
+                answer = pending.result(timeout=POLL_S)
+                break
+            except TimeoutError as problem:
+                # There may never be an answer if a whole machine is gone.
+                if self.future.status != "finished":
+                    raise _LostError("no answer") from problem
+            except Exception as problem:
+                raise _LostError(str(problem)) from problem
+        if answer.error is not None:
+            raise answer.error
+        return answer.results[0]
+
+
+RequestFor: TypeAlias = Callable[[WorkerProxy], Request[R]]
+
+
+def _raise_lost(problem: Exception) -> NoReturn:
+    raise _LostError(str(problem)) from problem
+
+
+@dataclass
+class _Set:
+    """A set of parts on the workers, and how to make it again."""
+
+    origin: tuple[int, Derivation] | None  # the set that it is derived from
+    setting: Setting = field(default_factory=Setting)
+    log: ReplayLog = field(default_factory=ReplayLog)
+
+
+class Crew:
+    """The workers that hold the partitions of a data set, from `inspect` until `release`.
+
+    Parameters
+    ----------
+    client : Client
+    partitions : sequence of futures
+        Of a `Batch` each.
+    """
+
+    def __init__(self, client: Client, partitions: Sequence[_Future]) -> None:
+        self.client, self._partitions = client, list(partitions)
+        self._build: BuildParts | None = None
+        self._sets: dict[int, _Set] = {}
+        self._numbers = itertools.count(FIRST_SET + 1)
+        self._unused: list[int] = []  # sets that workers still hold
+        self._deaths: dict[int, int] = {}  # consecutive ones, by partition
+        self._workers: list[WorkerProxy] = []
+
+    def inspect(self, make: Callable[[int], Callable[[Batch], R]]) -> list[R]:
+        """Let workers hold the partitions, and apply a function to each partition.
+
+        `make` returns the function, given the number of threads per worker.
+        """
+        with self._connected():
+            self._workers = self._hold(range(len(self._partitions)))
+            function = make(threads_per_worker(self.client))
+        found: dict[int, R] = {}
+        for some in self._ask_all(InspectPartitions(function)):
+            found |= some
+        return [found[number] for number in range(len(self._partitions))]
+
+    def release(self) -> None:
+        """Let the workers drop all rows.
+
+        They are cancelled: dropping references here is not enough, as Dask's actors are in
+        reference cycles, and an error that the client knows refers to all that was in use.
+        """
+        self._cancel([worker.future for worker in self._workers])  # these depend on the others
+        self._cancel(self._partitions)
+
+    def build(self, request: BuildParts) -> "DaskRunner":
+        """Make parts of all partitions; those that are left out are dropped."""
+        self._ask(lambda worker: request.limited_to(worker.numbers))
+        self._build = request
+        self._sets[FIRST_SET] = _Set(None)
+        return DaskRunner(self, FIRST_SET)
+
+    def run(self, number: int, task: Pass[R]) -> R:
+        """Run a pass over all parts of a set."""
+        found = self._ask_all(RunPass(number, task))
+        self._sets[number].log.add(task)
+        return merge_all(task, itertools.chain(*found))
+
+    def configure(self, number: int, setting: Setting) -> None:
+        """Give all parts of a set a setting."""
+        self._ask_all(ConfigureParts(number, setting))
+        self._sets[number].setting = setting
+
+    def replay(self, number: int, tasks: Sequence[AnyPass]) -> None:
+        """Repeat the effects of passes on a set."""
+        self._ask_all(ReplayPasses(number, tasks))
+        for task in tasks:
+            self._sets[number].log.add(task)
+
+    def derive(self, source: int, derivation: Derivation) -> "DaskRunner":
+        """Make another set of parts; workers drop the unused ones."""
+        target = next(self._numbers)
+        self._ask_all(DeriveParts(source, target, derivation, tuple(self._unused)))
+        self._unused = []
+        self._sets[target] = _Set((source, derivation))
+        return DaskRunner(self, target)
+
+    def close(self, number: int) -> None:
+        """Note that a set is not used any more."""
+        if number in self._sets:
+            del self._sets[number]
+            self._unused.append(number)
+
+    def _ask_all(self, request: Request[R]) -> list[R]:
+        """Let every worker execute the same request."""
+        return self._ask(lambda _: request)
+
+    def _ask(self, request_for: RequestFor[R]) -> list[R]:
+        """Let every worker execute a request, again where workers had to be replaced."""
+        results: list[R] = []
+        died: set[int] = set()
+        todo = self._workers
+        with self._connected():
+            while todo:
+                lost = []
+                for worker, wait_for in [(one, one.ask(request_for(one))) for one in todo]:
+                    try:
+                        results.append(wait_for())
+                    except _LostError as problem:
+                        self._note_loss(worker, problem)
+                        died.update(worker.numbers)
+                        lost.append(worker)
+                todo = self._replaced(lost)
+        self._deaths = {n: count for n, count in self._deaths.items() if n in died}
+        return results
+
+    def _cancel(self, futures: Sequence[_Future]) -> None:
+        with suppress(Exception):  # a cluster that cannot be reached holds nothing for us
+            self.client.cancel([one for one in futures if one.status != "cancelled"])
+
+    def _note_loss(self, worker: WorkerProxy, problem: _LostError) -> None:
+        worker.settle()
+        self._check_connection(problem)
+        _logger.warning("A worker was lost (%s); its rows are read again.", problem)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise a clear error where calls fail because the client or the data are gone."""
+        try:
+            yield
+        except ClusterError:
+            raise
+        except Exception as problem:
+            self._check_connection(problem)
+            raise
+
+    def _check_connection(self, problem: Exception) -> None:
+        """Raise an error if the client or the partitions are gone for good."""
+        if self.client.status != "running":
+            raise ClusterError(
+                "The Dask client was closed, or lost its scheduler, while the fit was running (its "
+                f"status is {self.client.status!r}): connect a client and fit again."
+            ) from problem
+        if any(future.status == "cancelled" for future in self._partitions):
+            raise ClusterError(
+                "The Dask cluster dropped the rows while the fit was running: it was restarted, or "
+                "lost data that it cannot compute again; load the data and fit again."
+            ) from problem
+
+    def _replaced(self, lost: list[WorkerProxy]) -> list[WorkerProxy]:
+        """Let other workers take over partitions, and rebuild the row state there."""
+        ready: list[WorkerProxy] = []
+        while lost:
+            self._count_deaths(lost)
+            self._cancel([worker.future for worker in lost])  # it may only be out of reach
+            self._workers = [worker for worker in self._workers if worker not in lost]
+            restored = self._hold(sorted(n for worker in lost for n in worker.numbers))
+            self._workers += restored
+            lost = []
+            for request_for in self._restoring():
+                for worker, wait_for in [(one, one.ask(request_for(one))) for one in restored]:
+                    try:
+                        wait_for()
+                    except _LostError as problem:
+                        self._note_loss(worker, problem)
+                        lost.append(worker)
+                restored = [worker for worker in restored if worker not in lost]
+            ready += restored
+        return ready
+
+    def _restoring(self) -> Iterator[RequestFor[None]]:
+        """List the requests that bring a new worker to the state of all others."""
+        build = self._build
+        if build is None:
+            return
+        yield lambda worker: build.limited_to(worker.numbers)
+        for number, one in self._sets.items():
+            if one.origin is not None:
+                source, derivation = one.origin
+                yield _same(DeriveParts(source, number, derivation))
+            yield _same(ConfigureParts(number, one.setting))
+            yield _same(ReplayPasses(number, one.log.tasks()))
+
+    def _count_deaths(self, lost: list[WorkerProxy]) -> None:
+        numbers = sorted(n for worker in lost for n in worker.numbers)
+        for number in numbers:
+            self._deaths[number] = self._deaths.get(number, 0) + 1
+        often = max(self._deaths[number] for number in numbers)
+        if often > MAX_DEATHS:
+            raise ClusterError(
+                f"Workers died {often} times in a row over the partitions {numbers}: they may "
+                "need more memory, or smaller partitions."
+            )
+
+    def _hold(self, numbers: Iterable[int]) -> list[WorkerProxy]:
+        """Find out which worker has which partition, and let each hold its own."""
+        futures = {number: self._partitions[number] for number in numbers}
+        self._wait(list(futures.values()))
+        for number, future in futures.items():
+            if future.status == "error":
+                _raise_unreadable(number, future.exception())
+        where = self.client.who_has(list(futures.values()))
+        by_worker: dict[str, list[int]] = {}
+        for number, future in futures.items():
+            workers = where.get(future.key) or ()
+            by_worker.setdefault(min(workers, default=""), []).append(number)
+        held = []
+        for worker, mine in sorted(by_worker.items()):
+            actor = self.client.submit(
+                Holder,
+                mine,
+                [self._partitions[number] for number in mine],
+                actor=True,
+                pure=False,
+                workers=[worker] if worker else None,
+                allow_other_workers=bool(worker),
+            )
+            held.append(WorkerProxy(mine, actor))
+        self._wait([one.future for one in held])
+        return held
+
+    def _wait(self, futures: list[_Future]) -> None:
+        """Wait for futures, with a limit where no worker can compute them."""
+        last = time.monotonic()
+        while True:
+            try:
+                wait(futures, timeout=min(POLL_S, NO_WORKERS_TIMEOUT_S))
+                return
+            except TimeoutError as problem:
+                now = time.monotonic()
+                if self.client.nthreads():
+                    last = now
+                elif now - last > NO_WORKERS_TIMEOUT_S:
+                    raise ClusterError(
+                        f"The cluster has had no workers for {NO_WORKERS_TIMEOUT_S:g} seconds: "
+                        "start some."
+                    ) from problem
+
+
+class DaskRunner:
+    """A set of parts on the workers of a crew.
+
+    Parameters
+    ----------
+    crew : Crew
+    number : int
+        Of the set.
+    """
+
+    def __init__(self, crew: Crew, number: int) -> None:
+        self._crew, self._number = crew, number
+
+    def run(self, task: Pass[R]) -> R:
+        """Run a pass over all parts, and merge the results."""
+        return self._crew.run(self._number, task)
+
+    def configure(self, setting: Setting) -> None:
+        """Give all parts a setting."""
+        self._crew.configure(self._number, setting)
+
+    def replay(self, tasks: Sequence[AnyPass]) -> None:
+        """Repeat the effects of passes."""
+        self._crew.replay(self._number, tasks)
+
+    def derive(self, derivation: Derivation) -> "DaskRunner":
+        """Make a runner of other parts of the same rows."""
+        return self._crew.derive(self._number, derivation)
+
+    def close(self) -> None:
+        """Drop the parts; the workers do so when the next set is made, or at the end."""
+        self._crew.close(self._number)
+
+
+def threads_per_worker(client: Client) -> int:
+    """Return the smallest number of threads that a worker has."""
+    return int(min(client.nthreads().values(), default=1))
+
+
+def _same(request: Request[R]) -> RequestFor[R]:
+    return lambda _: request
+
+
+def _raise_unreadable(number: int, problem: Exception) -> NoReturn:
+    if isinstance(problem, KilledWorker):
+        raise ClusterError(
+            f"Workers keep dying while they read partition {number}: they may need more memory, or "
+            "smaller partitions."
+        ) from problem
+    raise_unreadable(number, problem)

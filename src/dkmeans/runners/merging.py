@@ -1,0 +1,19 @@
+"""Merge the results of parts as they arrive."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from dkmeans.passes.contract import Pass
+
+R = TypeVar("R")
+MERGE_BATCH = 16  # results that are collected before they are merged
+
+
+def merge_all(task: Pass[R], results: Iterable[R]) -> R:
+    """Merge results in batches, so that few of them are in memory."""
+    pending: list[R] = []
+    for result in results:
+        pending.append(result)
+        if len(pending) == MERGE_BATCH:
+            pending = [task.merge(pending)]
+    return task.merge(pending)

@@ -1,0 +1,115 @@
+"""Arrays that are needed once per pass: in memory up to a limit, beyond it on disk."""
+
+import tempfile
+from dataclasses import dataclass
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.generic]
+PLACE_BYTES = 1 << 16  # places in the file are whole multiples, so that they can be reused
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """Handle to an array on the shelf.
+
+    Attributes
+    ----------
+    array : array or None
+        The array itself, if it is in memory.
+    nbytes : int
+        Bytes in memory that count towards the limit, or size of the place in the file.
+    narrowed : bool
+        Whether indices of 64 bits are stored in 32 bits.
+    dtype, length : of the array as it is stored
+    offset : int
+        In the file.
+    """
+
+    array: Array | None
+    nbytes: int
+    narrowed: bool
+    dtype: np.dtype[np.generic]
+    length: int
+    offset: int = -1
+
+
+class Shelf:
+    """Storage for arrays, in memory up to a limit and then in a temporary file.
+
+    One-dimensional arrays of indices are stored in 32 bits: they are numbers of rows in a part, of
+    cells or of classes. The file has no name and disappears with the process, however it ends;
+    `TMPDIR` tells where it is.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes of one-dimensional arrays that may stay in memory.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._in_memory = limit, 0
+        self._file: BinaryIO | None = None
+        self._file_bytes = 0
+        self._free: dict[int, list[int]] = {}  # offsets of free places, by size
+
+    def put(self, array: Array) -> Ticket:
+        """Store an array, which must not change any more."""
+        if array.ndim != 1 or _is_slice(array):
+            # Not per row, or part of an array that stays in memory anyway.
+            return Ticket(array, 0, False, array.dtype, len(array))
+        narrowed = array.dtype == np.intp
+        stored = np.ascontiguousarray(array, dtype=np.int32 if narrowed else None)
+        about = narrowed, stored.dtype, len(stored)
+        if self._in_memory + stored.nbytes <= self._limit or not stored.nbytes:
+            self._in_memory += stored.nbytes
+            return Ticket(stored, stored.nbytes, *about)
+        size = -(-stored.nbytes // PLACE_BYTES) * PLACE_BYTES
+        ticket = Ticket(None, size, *about, self._place(size))
+        file = self._opened()
+        file.seek(ticket.offset)
+        file.write(stored.data)
+        file.flush()
+        return ticket
+
+    def get(self, ticket: Ticket) -> Array:
+        """Return an array; what is on disk is read as it is accessed."""
+        array = ticket.array
+        if array is None:
+            # Copy-on-write, although nothing is written: loops may be compiled for arrays that
+            # can be written to.
+            shape = (ticket.length,)
+            array = np.asarray(np.memmap(self._opened(), ticket.dtype, "c", ticket.offset, shape))
+        return array.astype(np.intp) if ticket.narrowed else array
+
+    def free(self, ticket: Ticket) -> None:
+        """Give up an array; its place is used again."""
+        if ticket.array is None:
+            self._free.setdefault(ticket.nbytes, []).append(ticket.offset)
+        else:
+            self._in_memory -= ticket.nbytes
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _place(self, size: int) -> int:
+        free = self._free.get(size)
+        if free:
+            return free.pop()
+        self._file_bytes += size
+        self._opened().truncate(self._file_bytes)
+        return self._file_bytes - size
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="dkmeans-")  # noqa: SIM115
+        return self._file
+
+
+def _is_slice(array: Array) -> bool:
+    """Tell whether an array is part of a larger one in memory; memory maps do not count."""
+    return type(array.base) is np.ndarray and array.base.size > array.size

@@ -1,0 +1,276 @@
+"""Passes: what they return does not depend on how rows are cut into parts, and can be replayed."""
+
+import io
+import itertools
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from parted import parts_of
+
+from dkmeans.exact.grids import Grids, Scale
+from dkmeans.model.prototypes import Prototypes
+from dkmeans.passes import (
+    assignment,
+    facts,
+    grouping,
+    margin_search,
+    margin_sums,
+    pruning,
+    row_labels,
+    search,
+)
+from dkmeans.passes.contract import Effect, Pass
+from dkmeans.passes.part import Setting
+from dkmeans.passes.results import Pieces
+from dkmeans.passes.row_state import RowState
+from dkmeans.runners.encoding import encode
+from dkmeans.runners.local import LocalRunner
+from dkmeans.runners.merging import MERGE_BATCH, merge_all
+from dkmeans.runners.replay import ReplayLog
+from dkmeans.runners.shelf import Shelf
+from dkmeans.runners.sweep import SweepRunner
+
+N, N_CLASSES = 120, 3
+CUTS = {1: [], 2: [50], 5: [1, 30, 31, 90]}
+
+
+@pytest.fixture(scope="module", params=["array", "CSR", "weights"])
+def data(request):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, N_CLASSES, N)
+    X = np.round(rng.normal(size=(N, 3)) + y[:, None], 1)  # with ties
+    X[40:44], X[100:104] = X[:4], 0.0
+    weights = rng.integers(0, 4, N).astype(float) if request.param == "weights" else None
+    return sp.csr_array(X) if request.param == "CSR" else X, y, weights
+
+
+def every_task(X, y, setting):
+    """List passes of all kinds, with arguments, in an order in which they can run."""
+    dense = X.toarray() if sp.issparse(X) else X
+    one = Prototypes(dense[:3] + 0.1, np.array([0, 1, 2]), np.arange(3))
+    two = Prototypes(dense[[0, 40, 5, 9]], np.array([0, 1, 1, 2]), np.arange(4))
+    codes = np.array([0, 1, 4, 8])
+    unit = setting.scale.units(4.0)
+    pulls, some = (1, 5.0, 1e-6), np.array([3, 4, 40, 90, 119])
+    bounds = np.array([1e6, 1e6])
+    yield from (facts.FindFacts(), facts.FindWeightFacts(None), facts.SumWeights(unit))
+    yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), row_labels.HashRows())
+    yield facts.MeasureSpread(dense[:1])
+    yield assignment.Gather(dense[5:6])
+    yield facts.SumSpread(setting.scale.units(100.0))
+    yield assignment.Assign(one, np.array([1]))
+    yield row_labels.Relabel(some, np.array([0, 1, 2, 0, 1]))
+    yield from (
+        row_labels.WeighErrors(one.classes, setting.grids.weights()),
+        row_labels.RowValues(some),
+    )
+    yield from (
+        grouping.SumCells(),
+        grouping.SumSquares(setting.grids.squares(100.0)),
+        row_labels.FindStrays(one.classes),
+    )
+    yield assignment.Assign(two, np.array([0, 2, -1]), changes_only=True)
+    yield from (row_labels.WeighOverlaps(two), row_labels.FindOverlaps(two, np.arange(12)))
+    yield from (row_labels.RowCells(), row_labels.RowClasses(), row_labels.RowWeights())
+    for farthest in (False, True):
+        yield search.PickRows(codes, dense[[7, 8, 9, 10]], farthest, dense[[0, 40, 5, 9]])
+    yield search.PickRows(codes[:0], dense[:0])
+    yield from (search.FindExemplars(two, some), grouping.SumSides(codes, dense[:4], dense[4:8]))
+    yield margin_search.FindMargins(one, 1)
+    yield from (margin_sums.SumPaid(1, 5.0, unit), margin_sums.SumCosts(1, 5.0, False, unit))
+    yield from (margin_sums.CountMoved(1, None), margin_sums.CountLosses(1, one.classes))
+    yield margin_sums.FindExtremes(1, np.arange(3))
+    yield assignment.KeepCells()
+    yield assignment.AssignOwn(one)
+    yield assignment.AssignOwn(replace(one, centers=dense[2:5]), changes_only=True)
+    yield margin_sums.SumWon(1, one.classes, np.array([True, False, True]))
+    yield margin_search.FindMargins(replace(one, centers=dense[2:5]), 2)
+    yield margin_sums.CountMoved(2, 1)
+    yield assignment.RestoreCells()
+    yield assignment.Assign(one, np.array([2, -1, 1, 0]), margins=1)
+    yield margin_search.FindMargins(two, 3, drop=(1, 2))
+    pulls = (3, *pulls[1:])
+    yield from (margin_sums.BoundPulls(*pulls), margin_sums.BoundInertia(3))
+    yield margin_sums.SumGradient(*pulls, np.zeros(3), np.full(3, 9.0), bounds)
+    yield from (margin_sums.SumInertia(3, unit), margin_sums.SumWinnerWeights(3, unit))
+    yield from (margin_sums.SumSharesByMargin(3, 5.0, 64), margin_sums.FindWorst(3, 1, 7))
+    yield from (pruning.TryWithout(one, 0, np.array([1, 2])), pruning.Inherit())
+    yield pruning.TryWithout(one, 1, np.array([2]))
+    yield assignment.Rename(np.array([0, -1, 1]))
+    yield assignment.LabelLost(one.take(np.array([0, 2])))
+    yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
+
+
+def held_out_task():
+    return row_labels.FindHeldErrors(np.array([0, 1, 2]))
+
+
+def prepared(data, cuts):
+    """Return a runner over parts that know all that passes need."""
+    X, y, weights = data
+    runner = LocalRunner(parts_of(X, y, weights, N_CLASSES, cuts))
+    found = runner.run(facts.FindFacts())
+    grids = Grids.of(found, X.dtype, None)
+    setting = Setting(False, 3, 8, 3, found.n_terms, grids, Scale(True, 1000))
+    runner.configure(setting)
+    return runner, setting
+
+
+def plain(result):
+    """Return a result as something that can be compared with ==."""
+    arrays = {}
+    value = encode(result.joined() if isinstance(result, Pieces) else result, arrays)
+    return value, {name: (str(a.dtype), a.tolist()) for name, a in arrays.items()}
+
+
+class ArrayWalk(pickle.Pickler):
+    """Calls a function on all arrays in a value."""
+
+    def __init__(self, function):
+        super().__init__(io.BytesIO())
+        self._function = function
+
+    def persistent_id(self, obj):
+        return self._function(obj) if isinstance(obj, np.ndarray) else None
+
+
+def frozen(state):
+    """Forbid to write to the arrays of a state."""
+    ArrayWalk(lambda array: array.setflags(write=False) or 0).dump(state)
+    return state
+
+
+def contents(state):
+    """List all arrays of a state but the cache of an order."""
+    found = []
+    walk = ArrayWalk(lambda array: found.append(array.tolist()) or len(found))
+    walk.dump(replace(state, by_class=None))
+    return found
+
+
+def visit(task, part, state):
+    """Visit a part, without rows where they are not needed."""
+    part = part if task.needs_rows else part.with_rows(None)
+    after, result = task.visit(part, frozen(state))
+    if task.effect is Effect.NONE and not isinstance(task, facts.SumSpread):
+        assert after is state
+    return after, result
+
+
+def regrouped(task, results, rng):
+    """Merge in a random order and grouping."""
+    results = [results[i] for i in rng.permutation(len(results))]
+    while len(results) > 1:
+        count = int(rng.integers(2, len(results) + 1))
+        results = [*results[count:], task.merge(results[:count])]
+    return task.merge(results)
+
+
+def test_results_do_not_depend_on_the_parts(data):
+    rng, found = np.random.default_rng(1), {}
+    for n_parts, cuts in CUTS.items():
+        runner, setting = prepared(data, cuts)
+        parts, states = runner.parts, [RowState.start(part.given) for part in runner.parts]
+        found[n_parts] = []
+        for task in every_task(*data[:2], setting):
+            visits = [visit(task, *pair) for pair in zip(parts, states, strict=True)]
+            states, results = [state for state, _ in visits], [result for _, result in visits]
+            merged = plain(task.merge(results))
+            for _ in range(3):
+                assert plain(regrouped(task, results, rng)) == merged, task
+            found[n_parts].append((type(task).__name__, merged))
+        derivation = row_labels.HoldOut(
+            np.arange(N).astype(np.uint64), *np.full((2, 3), 9, np.uint64)
+        )
+        derivation = replace(derivation, highest=np.array([99, 40, 60], np.uint64))
+        derived = [derivation.derive(*pair) for pair in zip(parts, states, strict=True)]
+        results = [visit(held_out_task(), *pair)[1] for pair in derived]
+        merged = plain(held_out_task().merge(results))
+        assert plain(regrouped(held_out_task(), results, rng)) == merged
+        found[n_parts].append(("FindHeldErrors", merged))
+    for one, two, five in zip(*found.values(), strict=True):
+        assert one == two == five
+
+
+def test_all_passes_are_tested(data):
+    def concrete(kind):
+        return {k for s in kind.__subclasses__() for k in concrete(s)} or {kind}
+
+    _, setting = prepared(data, [])
+    tested = {type(task) for task in every_task(*data[:2], setting)}
+    assert tested | {type(held_out_task())} == {
+        kind for kind in concrete(Pass) if kind.__module__.startswith("dkmeans.")
+    }
+
+
+@pytest.mark.parametrize("n_results", [1, 2, MERGE_BATCH, MERGE_BATCH + 1, 5 * MERGE_BATCH])
+def test_results_are_merged_in_batches(n_results):
+    most = 0
+
+    class Count(facts.SumWeights):
+        def merge(self, results):
+            nonlocal most
+            most = max(most, len(results))
+            return super().merge(results)
+
+    terms = (np.full(2, 1.0) for _ in range(n_results))
+    assert merge_all(Count(np.ones(1)), terms).tolist() == [n_results] * 2
+    assert most <= MERGE_BATCH
+
+
+def test_the_log_rebuilds_the_state_at_any_moment(data):
+    """In memory and block by block, where one sweep is enough."""
+    X = data[0]
+    runner, setting = prepared(data, CUTS[5])
+    log, reads = ReplayLog(), []
+    ends = [0, *CUTS[5], N]
+
+    def read():
+        reads.append(0)
+        return (X[a:b] for a, b in itertools.pairwise(ends))
+
+    for task in every_task(*data[:2], setting):
+        runner.run(task)
+        log.add(task)
+        other, _ = prepared(data, CUTS[5])
+        other.replay(log.tasks())
+        expected = [contents(state) for state in runner.states]
+        assert [contents(state) for state in other.states] == expected, task
+        parts = [(p.with_rows(None), RowState.start(p.given)) for p in runner.parts]
+        sweep, before = SweepRunner(parts, read, Shelf(0)), len(reads)
+        sweep.configure(setting)
+        sweep.replay(log.tasks())
+        assert len(reads) - before <= 1
+        found = [s.visit(lambda _, s: (s, contents(s)), setting, None) for s in sweep._parts]
+        assert found == expected, task
+        sweep.close()
+
+
+def test_the_log_stays_short(data):
+    dense = data[0].toarray() if sp.issparse(data[0]) else data[0]
+    prototypes = Prototypes(dense[:3], np.arange(3), np.arange(3))
+    log, same = ReplayLog(), np.arange(3)
+    relabel = row_labels.Relabel(np.array([0]), np.array([1]))
+    log.add(relabel)
+    for number in range(20):
+        log.add(assignment.KeepCells())
+        log.add(assignment.AssignOwn(prototypes))
+        log.add(margin_search.FindMargins(prototypes, number + 1, (number,)))
+        log.add(assignment.RestoreCells())
+        log.add(assignment.Assign(prototypes, same))
+        log.add(assignment.Rename(same))
+        log.add(facts.MeasureSpread(dense[:1]))
+        log.add(facts.SumSpread(np.ones(1)))
+        log.add(grouping.SumCells())
+    assert [type(task).__name__ for task in log.tasks()] == [
+        "Relabel",
+        "Assign",
+        "Rename",
+        "FindMargins",
+        "Assign",
+        "Rename",
+    ]
+    assert log.tasks()[0] is relabel
