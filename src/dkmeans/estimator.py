@@ -1,36 +1,48 @@
-"""`DiscriminativeKMeans`, the estimator."""
+"""`DiscriminativeKMeans`, the estimator: parameters, documentation, and methods that delegate."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
-from sklearn.utils import Tags
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
 
-from dkmeans import fitting, journey, progress, validate
-from dkmeans.advice import OverfittingWarning, advise
-from dkmeans.answering import AnsweringMixin
-from dkmeans.bordering import BorderingMixin
-from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
-from dkmeans.editing import EditingMixin
-from dkmeans.engine.threads import calm_blas
-from dkmeans.explaining import ExplainingMixin
-from dkmeans.rejecting import RejectingMixin
-from dkmeans.summary import HTMLSummaryMixin
-from dkmeans.suspecting import SuspectingMixin
+from dkmeans import validate
+from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
+from dkmeans.checks import check_sample_weight
+from dkmeans.dask_prediction import computed_score, lazily
+from dkmeans.fit import fit
+from dkmeans.fit_warnings import OverfittingWarning, warn_about
+from dkmeans.fitted import Fitted, Predictor
+from dkmeans.prepare import Continuation
+from dkmeans.questions import edit, label_errors, prediction, reject, search
+from dkmeans.questions.class_adjacency import class_borders
+from dkmeans.questions.explain import explain
+from dkmeans.readers.dask_blocks import is_dask
+from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.summary import to_html
+from dkmeans.validate import check_rows, threads_of
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
-    HTMLSummaryMixin,
     CallbackSupportMixin,
-    AnsweringMixin,
-    EditingMixin,
-    ExplainingMixin,
-    SuspectingMixin,
-    BorderingMixin,
-    RejectingMixin,
+    ClassifierMixin,
+    TransformerMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
@@ -166,6 +178,11 @@ class DiscriminativeKMeans(
     [0, 0, 0]
     """
 
+    # Everything that was fitted; attributes with a trailing underscore are derived from it.
+    _fitted: Fitted
+    classes_: npt.NDArray[Any]
+    n_clusters_: int
+
     def __init__(
         self,
         max_clusters: int | Literal["auto"] | None = None,
@@ -222,8 +239,9 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The fitted estimator. If anything goes wrong it stays as it was.
         """
-        again = self.warm_start and hasattr(self, "cluster_centers_")
-        return self._fit(X, y, sample_weight, "again" if again else "afresh")
+        warm = self.warm_start and hasattr(self, "_fitted")
+        how = Continuation.WARM if warm else Continuation.FRESH
+        return self._fit(X, y, sample_weight, how)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -253,8 +271,8 @@ class DiscriminativeKMeans(
                 "class_weight='balanced' needs all rows at once, which partial_fit does not see: "
                 "pass a dict, or weights as sample_weight."
             )
-        fitted = hasattr(self, "cluster_centers_")
-        return self._fit(X, y, sample_weight, "on" if fitted else "afresh", classes)
+        how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
+        return self._fit(X, y, sample_weight, how, classes)
 
     def at(self, k: int) -> Self:
         """Give the model that the fit passed through with the most clusters that are at most k.
@@ -273,9 +291,430 @@ class DiscriminativeKMeans(
             clusters of this one.
         """
         validate.check_at(self, k)
-        model = clone(self).set_params(max_clusters=k)
-        model._publish(journey.at(self, k))
-        return model
+        model: Self = clone(self).set_params(max_clusters=k)
+        return model._publish(self._fitted.at(k))
+
+    @lazily
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict the class of the nearest prototype of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        nearest = self.predict_cluster(X)
+        return self.classes_[self._fitted.prototypes.classes[nearest]]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Tell what share of rows gets the right class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, or a Dask collection.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        if is_dask(X):
+            return computed_score(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+    @lazily
+    def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
+        """Find the nearest prototype of each row; a tie goes to the lowest index.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        index : ndarray of shape (n_samples,)
+            Index into `cluster_centers_` and `cluster_ids_`.
+        """
+        X = check_rows(self, X, values=False)
+        nearest, finite = search.nearest(X, self._fitted.prototypes.centers, threads_of(self))
+        if not finite:  # found during the search, so that large data are read only once
+            validate.check_values(self, X)
+        return nearest
+
+    @lazily
+    def transform(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute the Euclidean distance of each row to each prototype.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, n_clusters_)
+            Distances.
+        """
+        X = check_rows(self, X)
+        return search.distances(X, self._fitted.prototypes.centers, threads_of(self))
+
+    @lazily
+    def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute the relative margin of each class, between -1 and 1.
+
+        With D_c the distance to the nearest prototype of class c and R_c that of the nearest
+        prototype of any other class, the margin is (R_c^2 - D_c^2) / (R_c^2 + D_c^2). It does
+        not change with the scale of the data.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            For two classes, the margin of the second.
+        """
+        X = check_rows(self, X)
+        return prediction.class_margins(self._fitted, X, threads_of(self))
+
+    @lazily
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
+        """Estimate the probability of each class.
+
+        It is in proportion to 1 / D_c^p, with D_c the distance to the nearest prototype of class
+        c and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from
+        all. The exponent grows with d because distances differ less and less there. A class
+        without a prototype gets 0. For calibrated probabilities use scikit-learn's
+        `CalibratedClassifierCV`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1.
+        """
+        X = check_rows(self, X)
+        return prediction.class_probabilities(self._fitted, X, threads_of(self))
+
+    def explain(self, X: Any) -> Explanation:
+        """Tell of each row which prototype won, which came next, and how safe that is.
+
+        The certified radius is a promise: a row that is moved by less, in whatever direction, gets
+        the same class from `predict`. With C the predicted class, it is the largest distance, over
+        the prototypes i of C, to the planes half-way between i and all prototypes of other
+        classes; with `metric="cosine"` these planes go through the origin. Rounding is allowed for.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, in memory.
+
+        Returns
+        -------
+        explanation : Explanation
+            A column per thing told, with a value per row: `label`, `prototype`, `id`, `size`,
+            `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`,
+            `radius`. `to_pandas()` makes a table of it, `plot(image_shape=...)` a picture.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> why = model.explain(X[[0, 70]])
+        >>> why.label.tolist(), why.rival_label.tolist()
+        ([0, 2], [1, 1])
+        >>> why.radius.round(2).tolist()
+        [1.47, 0.09]
+        """
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask collection, which explain does not take: pass rows in memory, for "
+                "instance X.compute(), or explain one partition at a time."
+            )
+        X = check_rows(self, X, unit=False)
+        return explain(self._fitted, X, threads_of(self))
+
+    def suspects(
+        self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
+    ) -> Suspects:
+        """List training rows whose label may be wrong, the most suspicious first.
+
+        Around each row, the rows of its class and those of others are met cell by cell, the row
+        itself left out. The score compares how far one has to go for 1, 2, 4, 8 and 16 rows of
+        its class (O) and of others (R): it is the mean of O^2 / (O^2 + R^2).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            The rows. Without them, the fit must have seen all rows in its last call, and each
+            row is taken to be where the rows of its class in its cell are on average. With them
+            the list is more precise, and any model will do: loaded, edited, `at(k)`, or after
+            `partial_fit`.
+        y : array-like of shape (n_samples,), optional
+            Their labels, if X is given.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights >= 0, if X is given; without X, those of the fit count.
+        n : int, optional
+            How many rows to list, whatever their score. By default those that score above 0.5,
+            and conflicts.
+
+        Returns
+        -------
+        suspects : Suspects
+            A table with the columns row, label, suggested, cluster, score and reason; equal
+            scores are in the order of rows.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
+        >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
+        >>> model = DiscriminativeKMeans().fit(X, y)
+        >>> model.suspects(X, y)
+        1 suspect
+        row  label  suggested  cluster   score              reason
+          8   high        low        2  0.9994  small foreign cell
+        """
+        check_is_fitted(self)
+        label_errors.check_arguments(X, y, sample_weight, n)
+        if X is None:
+            rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
+        else:
+            X = check_rows(self, X)
+            classes = label_errors.known_classes(self._fitted, y, X.shape[0])
+            weights = check_sample_weight(sample_weight, X.shape[0])
+            rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
+        return label_errors.list_suspects(self._fitted, rows, n)
+
+    def class_borders(self) -> ClassBorders:
+        """List the pairs of classes that meet, the one that cost the most prototypes first.
+
+        Two prototypes *face* each other if no third one is nearer to both than they are to each
+        other; the point midway between them is then on the border of their cells. Classes meet
+        if prototypes of theirs face each other, if one cost the other a prototype, or if rows of
+        one lie in cells of the other.
+
+        Every class needs one prototype: its oldest one counts for nobody. Every further one counts
+        for the class of its parent in `tree_`, if that is another class, as in the paper's
+        splits. If it is the same one, as `growth="best"` splits clusters of one class, it counts
+        for the class of the nearest prototype of another class (the lowest class on a tie). So
+        the column `prototypes` adds up to `n_clusters_` less the number of classes that have any.
+
+        Returns
+        -------
+        borders : ClassBorders
+            A table with the columns a, b, prototypes, facing, gap, a_in_b and b_in_a; it has
+            `to_pandas()` and `plot()`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> iris = load_iris()
+        >>> names = iris.target_names[iris.target]
+        >>> DiscriminativeKMeans(max_clusters=10).fit(iris.data, names).class_borders()
+        Borders between 2 pairs of classes
+                 a           b  prototypes  facing     gap  a_in_b  b_in_a
+        versicolor   virginica           7       1  0.5022    0.02    0.02
+            setosa  versicolor           0       1   2.389       0       0
+        """
+        check_is_fitted(self)
+        return class_borders(self._fitted, threads_of(self))
+
+    def set_rejection(
+        self, X: Any, *, false_alarm_rate: float = 0.05, per: reject.Per = "class"
+    ) -> Self:
+        """Choose from where on a row is too strange to be of a known class.
+
+        A row is the stranger the farther it is from its nearest prototype, and the more it is
+        between two classes: with D the distance to the nearest prototype and R that to the nearest
+        prototype of another class, its strangeness is D^2 / R (D if there is one class only).
+        Thresholds are such that new rows of known classes are rejected at `false_alarm_rate` at
+        most, on average over held-out rows and new ones that come from the same source (split
+        conformal prediction). Nothing is known about rows of other classes, and so nothing is
+        promised about how many of them are rejected.
+
+        Any new fit, `partial_fit` or edit drops the thresholds, as they belong to the prototypes
+        that there were: call it again.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of the known classes that the fit has **not** seen; labels are not needed.
+            Prototypes are nearer to training rows than to new ones, so thresholds from training
+            rows would be too low, and would reject more than promised.
+        false_alarm_rate : float between 0 and 1, default=0.05
+            Largest share of rows of known classes to be rejected. At least
+            1 / false_alarm_rate - 1 rows are needed, 19 for 0.05.
+        per : {"class", "prototype", "all"}, default="class"
+            For whose rows the rate holds: those of each predicted class, those of each nearest
+            prototype, or all together. Groups with too few rows share a threshold: prototypes with
+            others of their class, classes with other classes. `rejection_` tells who does.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, with the table `rejection_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_digits(return_X_y=True)
+        >>> known = y != 7
+        >>> model = DiscriminativeKMeans(40).fit(X[:900][known[:900]], y[:900][known[:900]])
+        >>> model = model.set_rejection(X[900:1300][known[900:1300]])
+        >>> later = X[1300:]
+        >>> bool(model.is_known(later[known[1300:]]).mean() > 0.9)
+        True
+        >>> bool(model.is_known(later[~known[1300:]]).mean() < 0.5)
+        True
+        """
+        check_is_fitted(self)
+        reject.check_options(false_alarm_rate, per)
+        _check_in_memory(X, "set_rejection")
+        X = check_rows(self, X)
+        table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
+        return self._publish(replace(self._fitted, rejection=table))
+
+    @lazily
+    def unknown_score(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute how strange rows are, in terms of the threshold of their nearest prototype.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            From 0 up; rows above 1 are rejected. Where the threshold is 0, rows that are not on a
+            prototype get the largest number there is.
+        """
+        rejection = self._rejection()
+        X = check_rows(self, X)
+        return reject.unknown_scores(self._fitted, rejection, X, threads_of(self))
+
+    @lazily
+    def is_known(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Tell whether rows may be of a known class: whether `unknown_score` is at most 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        known : ndarray of bool of shape (n_samples,)
+            False for rows that are rejected.
+        """
+        return np.asarray(self.unknown_score(X) <= 1)
+
+    def predict_or_reject(self, X: Any, rejected: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each row, or that it is of none of the known ones.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        rejected : None, number or text, default=None
+            What stands for "none of the known classes". None gives an array of objects. Otherwise
+            it is of the kind of the class labels and none of them, for instance -1 or "unknown",
+            and labels stay numbers or text.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels as `predict` gives them, and `rejected`.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans().fit([[0.0], [1.0], [8.0], [9.0]], ["a", "a", "b", "b"])
+        >>> model = model.set_rejection([[0.2], [1.2], [8.4], [9.3]], false_alarm_rate=0.2)
+        >>> model.predict_or_reject([[0.4], [5.0], [8.9]])
+        array(['a', None, 'b'], dtype=object)
+        >>> model.predict_or_reject([[0.4], [5.0], [8.9]], rejected="neither").tolist()
+        ['a', 'neither', 'b']
+        """
+        self._rejection()
+        dtype = reject.label_dtype(self.classes_, rejected)
+        _check_in_memory(X, "predict_or_reject")
+        known = self.is_known(X)
+        labels = self.predict(X).astype(dtype)
+        labels[~known] = rejected
+        return labels
+
+    def drop(self, ids: Any) -> Self:
+        """Remove prototypes by id, with all that they remember.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Entries of `cluster_ids_`. At least one prototype must remain.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        ids = validate.check_ids(self, ids, leave_one=True)
+        return self._publish(edit.drop(self._fitted, ids))
+
+    def merge(self, ids: Any) -> Self:
+        """Merge prototypes of one class into the heaviest, which keeps its id.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more entries of `cluster_ids_`.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        ids = validate.check_ids(self, ids, one_class=True)
+        return self._publish(edit.merge(self._fitted, ids))
+
+    def set_center(self, id: int, center: Any) -> Self:
+        """Put a prototype somewhere else.
+
+        Parameters
+        ----------
+        id : int
+            Entry of `cluster_ids_`.
+        center : array-like of shape (n_features_in_,)
+            Where it should be.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+        """
+        ids = validate.check_ids(self, id)
+        row = check_rows(self, np.reshape(center, (1, -1)))[0]
+        return self._publish(edit.set_center(self._fitted, ids[0], row))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; `dkmeans.load` reads it.
@@ -285,7 +724,7 @@ class DiscriminativeKMeans(
         path : str or path
             Where to; an earlier file is replaced.
         """
-        from dkmeans.export.files import save
+        from dkmeans.files.model_file import save
 
         save(self, path)
 
@@ -295,9 +734,9 @@ class DiscriminativeKMeans(
         Returns
         -------
         graph : onnx.ModelProto
-            From rows to "label" and "probabilities"; see `dkmeans.export.onnx.to_onnx`.
+            From rows to "label" and "probabilities"; see `dkmeans.files.to_onnx`.
         """
-        from dkmeans.export.onnx import to_onnx
+        from dkmeans.files.onnx_graph import to_onnx
 
         return to_onnx(self)
 
@@ -312,31 +751,53 @@ class DiscriminativeKMeans(
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        if get_config()["display"] != "diagram":
+            raise AttributeError("there is no HTML with sklearn.set_config(display='text')")
+        return self._html
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html()
+        return bundle
+
+    def _html(self) -> str:
+        return str(estimator_html_repr(self)) + to_html(self)
+
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
+        self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        finished = self.converged_ or self.n_iter_ < self.max_iter
-        advise(self, finished=finished, all_rows=how != "on")
+        warn_about(self._fitted, self, how, stacklevel=3)
         return self
 
     @with_callbacks
-    def _run(self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any) -> None:
-        audience = progress.listeners(self.verbose)
-        with (
-            calm_blas,
-            fitting.prepare(self, X, y, sample_weight, how, classes, audience) as fit,
-        ):
-            callbacks = Callbacks(self, X, y, sample_weight)
+    def _run(self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any) -> None:
+        self._publish(fit(self, X, y, sample_weight, how, classes))
 
-            def hear(step: progress.Step) -> bool:
-                return callbacks.hear(lambda: fitting.usable(fit, step.prototypes))
-
-            fitted = fitting.complete(self, fit, [*audience, hear])
-            callbacks.end(fitted)
-        self._publish(fitted)
-
-    def _publish(self, fitted: dict[str, Any]) -> None:
+    def _publish(self, fitted: Predictor) -> Self:
         """Replace all fitted attributes at once."""
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        self.__dict__ = kept | fitted
+        old = self._fitted.attributes() if hasattr(self, "_fitted") else {}
+        kept = {name: value for name, value in vars(self).items() if name not in old}
+        self.__dict__ = kept | fitted.attributes()
+        return self
+
+    def _rejection(self) -> Rejection:
+        """Return the thresholds of `set_rejection`."""
+        check_is_fitted(self)
+        if self._fitted.rejection is None:
+            raise NotFittedError(
+                "There are no thresholds for these prototypes: call set_rejection with held-out "
+                "rows first. A new fit or an edit drops them."
+            )
+        return self._fitted.rejection
+
+
+def _check_in_memory(X: Any, method: str) -> None:
+    if is_dask(X):
+        raise TypeError(
+            f"{method} takes rows in memory, not a Dask collection: compute it first; predict, "
+            "unknown_score and is_known answer lazily."
+        )

@@ -21,7 +21,6 @@ from dkmeans.checks import (
     finite_range,
     is_real,
 )
-from dkmeans.engine import query
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.sphere import unit_rows
@@ -160,15 +159,13 @@ def check_training(
     return Training(X, codes, classes, weights, class_weight, names, X.dtype, n_values)
 
 
-def count_items(estimator: Any, X: Any, weights: Floats) -> int:
-    """Count the rows that a fit tells apart: identical ones count once, weights of 0 not at all."""
+def check_new_rows(estimator: Any, X: Any) -> Matrix:
+    """Check rows as `fit` does, without labels, and return them as `fit` sees them."""
     check_parameters(estimator.get_params(deep=False))
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    if estimator.metric == "cosine":
-        X = unit_rows(X)
-    return len(np.unique(query.hashes(X)[weights > 0]))
+    return unit_rows(X) if estimator.metric == "cosine" else X
 
 
 def check_reach(

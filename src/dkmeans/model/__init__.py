@@ -1,1 +1,1 @@
-"""What a fit leaves behind: prototypes, the record of its rounds, and who split from whom."""
+"""Former paths of `dkmeans.prototypes` and `dkmeans.results`, for engine modules."""

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.sphere import unit_vectors
-from dkmeans.model.explanation import Explanation
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.images import as_images, in_shades
 from dkmeans.plots.inputs import dense, open_model, some_rows
 from dkmeans.plots.style import SMALL, plural, short, weight
+from dkmeans.results.answers import Explanation
 
 _WIDE = 1.65  # inches per image, for the words above it
 
