@@ -247,6 +247,13 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     same(DiscriminativeKMeans(9).fit(tmp_path, "kind"), DiscriminativeKMeans(9).fit(X, y))
 
 
+def test_many_classes_of_many_rows_are_no_regression(labelled):
+    X, _, _ = labelled
+    DiscriminativeKMeans(30).fit(lambda: [(X, np.arange(400) % 30)])  # without a warning
+    with pytest.warns(UserWarning, match="could represent a regression problem"):
+        DiscriminativeKMeans(30).fit(lambda: [(X[:50], np.arange(50) % 30)])
+
+
 def test_reading_ahead_passes_errors_on_and_stops():
     def some():
         yield from range(3)

@@ -77,6 +77,7 @@ def test_predict_tells_what_is_known(place, iris, scaling):
 def test_predict_in_batches_gives_the_same(place, iris, monkeypatch):
     from dkmeans.apps import tables
     from dkmeans.apps.commands import predict
+    from dkmeans.readers import textfiles
 
     fit("--quiet")
     table = pa.concat_tables([iris] * 4).combine_chunks()
@@ -86,7 +87,7 @@ def test_predict_in_batches_gives_the_same(place, iris, monkeypatch):
     monkeypatch.setattr(predict, "_DISTANCES", 18)
     run("predict", "model.dkm", "many.parquet", "--out", "parts.csv", "--only")
     assert (place / "parts.csv").read_text() == (place / "whole.csv").read_text()
-    monkeypatch.setattr(tables, "_BLOCK", 1000)
+    monkeypatch.setattr(textfiles, "PART", 1000)
     # The first block has whole numbers only; the others do not.
     write(
         table.set_column(0, NAMES[0], pa.array(np.r_[np.full(100, 5.0), np.full(500, 5.5)])),

@@ -1,5 +1,6 @@
 """The compiled loops against the NumPy code that they stand in for: the same to the last bit."""
 
+import importlib
 import subprocess
 import sys
 
@@ -279,3 +280,19 @@ def test_all_works_where_numba_is_not_installed(monkeypatch):
         assert DiscriminativeKMeans().fit(X, [0, 0, 1, 1]).score(X, [0, 0, 1, 1]) == 1.0
     finally:
         compiled._loops.cache_clear()
+
+
+def test_compiled_code_is_made_again_when_any_kernel_changes(tmp_path, monkeypatch):
+    from dkmeans.kernels import jit
+
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "twice_of.py").write_text("def twice(x):\n    return 2 * x\n")
+    twice = importlib.import_module("twice_of").twice
+
+    def found_on_disk(sources):
+        monkeypatch.setattr(jit, "_SOURCES", sources)
+        jitted = jit.compiled(twice)
+        assert jitted(4) == 8
+        return sum(jitted.stats.cache_hits.values()) > 0
+
+    assert [found_on_disk(s) for s in ("one", "one", "other", "one")] == [False, True, False, True]

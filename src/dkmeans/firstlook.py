@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans import validate
 from dkmeans.checks import check_same_kind, check_sample_weight, class_weights, finite_range
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Matrix
 from dkmeans.readers.blocks import Batch, SourceError, as_floats
 
@@ -121,7 +122,8 @@ class Look:
         estimator, dtype = self._estimator, self._dtype
         assert dtype is not None
         seen = np.array(list(self._codes))
-        check_classification_targets(seen)
+        # Labels that are few beside the rows are there more than once, and so are they here.
+        check_classification_targets(np.tile(seen, 1 if 2 * len(seen) > sum(self.sizes) else 2))
         found = np.unique(seen)
         known = [] if self._afresh else [estimator.classes_]
         if classes is not None:
@@ -135,7 +137,7 @@ class Look:
         np.take(place, y, out=y, mode="clip")  # without a copy
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
-        if estimator.metric != "cosine":
+        if not geometry_of(estimator.metric).bounded:
             largest = self._largest
             if not self._afresh:
                 largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.waypoints import Waypoint
+from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
@@ -56,7 +57,7 @@ class Predictor:
 
     prototypes: Prototypes
     classes: npt.NDArray[Any]  # labels; prototypes and rows name them by index
-    metric: str
+    geometry: Geometry
     n_features: int
     feature_names: npt.NDArray[Any] | None = None
     rejection: Rejection | None = None
@@ -81,7 +82,7 @@ class Predictor:
         return Predictor(
             prototypes=self.prototypes,
             classes=self.classes,
-            metric=self.metric,
+            geometry=self.geometry,
             n_features=self.n_features,
             feature_names=self.feature_names,
             rejection=self.rejection,

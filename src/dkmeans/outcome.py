@@ -52,7 +52,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
     return Fitted(
         prototypes=now,
         classes=training.classes,
-        metric=prepared.metric,
+        geometry=run.rules.geometry,
         n_features=training.names["n_features_in_"],
         feature_names=training.names.get("feature_names_in_"),
         sizes=sizes,

@@ -17,6 +17,7 @@ from dkmeans.checkpoint.journal import Journal
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.run import Run, Start
 from dkmeans.fitted import Fitted, Predictor
+from dkmeans.geometry import geometry_of
 from dkmeans.prototypes import Prototypes
 from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 from dkmeans.results.fit_record import TreeLog
@@ -40,7 +41,6 @@ class PreparedFit:
     training: validate.Training
     source: sources.Source
     rules: Rules
-    metric: str
     how: Continuation
     before: Fitted | None  # the model that it continues
     start: Start | None
@@ -60,7 +60,7 @@ class PreparedFit:
         return Predictor(
             prototypes=prototypes,
             classes=self.training.classes,
-            metric=self.metric,
+            geometry=self.rules.geometry,
             n_features=self.training.names["n_features_in_"],
             feature_names=self.training.names.get("feature_names_in_"),
         )
@@ -106,7 +106,6 @@ def prepare(
             training,
             source,
             _rules(estimator, training, source, how, before),
-            estimator.metric,
             how,
             before,
             start,
@@ -187,7 +186,7 @@ def _rules(
         estimator.prune,
         best=estimator.growth == "best",
         refine=estimator.refine == "margin" and how is not Continuation.NEW_ROWS,
-        unit=estimator.metric == "cosine",
+        geometry=geometry_of(estimator.metric),
         make_way=how is Continuation.NEW_ROWS,
     )
 

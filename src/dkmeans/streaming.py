@@ -12,8 +12,8 @@ from dkmeans.engine.prefetch import ahead
 from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.team import SweepTeam
 from dkmeans.firstlook import Look
+from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.kernels.sphere import unit_rows
 from dkmeans.readers.arrays import MappedBlocks, is_mapped
 from dkmeans.readers.batches import OwnBatches, are_batches
 from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError
@@ -75,7 +75,7 @@ def look_through(
         for batch in batches:
             look.at(batch)
     training = look.training(reach, classes)
-    unit = estimator.metric == "cosine"
+    geometry = geometry_of(estimator.metric)
     n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
     few = n_bytes <= _budget(estimator.memory_mb) / _KEPT
     kept: list[Matrix] = []  # all blocks, once they have been read and if they are few
@@ -92,7 +92,7 @@ def look_through(
                     f"The data changed while it was read: block {number} has the shape {X.shape} "
                     "now, which is not what it had at first."
                 )
-            block = unit_rows(X) if unit else X
+            block = geometry.rows(X)
             if few:
                 kept.append(block)
             yield block

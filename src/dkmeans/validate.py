@@ -22,8 +22,8 @@ from dkmeans.checks import (
     is_real,
 )
 from dkmeans.engine.threads import default_threads
+from dkmeans.geometry import GEOMETRIES, geometry_of
 from dkmeans.kernels.block import Floats, Indices, Matrix
-from dkmeans.kernels.sphere import unit_rows
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def check_parameters(params: dict[str, Any]) -> None:
     metric = params["metric"]
     require(
         "metric",
-        isinstance(metric, str) and metric in ("euclidean", "cosine"),
-        "it must be 'euclidean' or 'cosine'",
+        isinstance(metric, str) and metric in GEOMETRIES,
+        f"it must be {' or '.join(map(repr, GEOMETRIES))}",
     )
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
@@ -148,10 +148,10 @@ def check_training(
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
     if not afresh:
         largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    if estimator.metric == "cosine":
-        X = unit_rows(X)
-    else:
+    geometry = geometry_of(estimator.metric)
+    if not geometry.bounded:
         check_reach(estimator, X.shape, X.dtype, largest, reach)
+    X = geometry.rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     check_budget(estimator, classes)
     n_values = X.nnz if sp.issparse(X) else X.size
@@ -165,7 +165,7 @@ def check_new_rows(estimator: Any, X: Any) -> Matrix:
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    return unit_rows(X) if estimator.metric == "cosine" else X
+    return geometry_of(estimator.metric).rows(X)
 
 
 def check_reach(
@@ -234,18 +234,18 @@ def check_rows(estimator: Any, X: Any, *, values: bool = True, unit: bool = True
     """
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
-    dtype = estimator.cluster_centers_.dtype
-    if values or X.dtype != dtype or estimator.metric == "cosine":
+    dtype, geometry = estimator.cluster_centers_.dtype, geometry_of(estimator.metric)
+    if values or X.dtype != dtype or geometry.bounded:
         check_values(estimator, X)
     X = X.astype(dtype, copy=False)
-    return unit_rows(X) if unit and estimator.metric == "cosine" else X
+    return geometry.rows(X) if unit else X
 
 
 def check_values(estimator: Any, X: Matrix) -> None:
     """Check that rows to predict are finite, and not too large to be squared."""
     names = getattr(estimator, "feature_names_in_", None)
     largest = finite_range(X, names, threads_of(estimator))
-    if estimator.metric != "cosine":
+    if not geometry_of(estimator.metric).bounded:
         centers = estimator.cluster_centers_
         reach = largest + float(np.abs(centers).max())
         check_squares(reach, X.shape[1], centers.dtype, largest)

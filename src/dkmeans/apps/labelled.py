@@ -21,6 +21,7 @@ from dkmeans.apps.tables import (
     open_table,
     read_arrays,
 )
+from dkmeans.readers.arrow import check_named, loses_digits, no_label
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,15 @@ def read_labelled(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
             file.check_column(name, "--drop")
     as_text = like is not None and like.y.dtype.kind in "UO"
     table = file.read({wanted.label: pa.string()} if as_text else None)
+    if file.is_text and loses_digits(table.column(wanted.label)):
+        table = file.read({wanted.label: pa.string()})
     if not table.num_rows:
         raise InputError(f"{path.name} has column names, but no rows.")
     notes: list[str] = []
     if like is None:
         names = _features(file, table, wanted, notes)
     else:
-        names = _columns_like(file, like, wanted)
+        names = _columns_like(file, like, wanted, notes)
     return _check_labels(path, _gather(file, table, names, wanted, notes), like)
 
 
@@ -105,8 +108,7 @@ def _check_labels(path: Path, rows: Labelled, like: Labelled | None) -> Labelled
 
 
 def _features(file: TableFile, table: Any, wanted: Wanted, notes: list[str]) -> list[str]:
-    not_features = {wanted.label, wanted.weight, *wanted.drop}
-    names = [name for name in table.column_names if name not in not_features]
+    names = feature_names(file, (wanted.label, wanted.weight, *wanted.drop), notes)
     others = [name for name in names if not is_numeric(table.schema.field(name).type)]
     if others and not wanted.numeric_only:
         found = listing([_example(table, name) for name in others])
@@ -118,17 +120,34 @@ def _features(file: TableFile, table: Any, wanted: Wanted, notes: list[str]) -> 
         )
     if others:
         notes.append(f"Left out, not numbers: {listing(others)}.")
-    names = [name for name in names if name not in others]
+    names = [name for name in names if name not in set(others)]
     if not names:
         raise InputError(f"{file.path.name} has no column of numbers beside the label.")
+    check_features(file, names)
     return names
 
 
-def _columns_like(file: TableFile, like: Labelled, wanted: Wanted) -> list[str]:
+def feature_names(file: TableFile, others: Sequence[str | None], notes: list[str]) -> list[str]:
+    """List the columns of a table that may be features: no others, and no index of pandas."""
+    index = [name for name in file.index if name not in others]
+    if index:
+        notes.append(f"Left out, the index that pandas stored: {listing(index)}.")
+    left_out = {*others, *index}
+    return [name for name in file.names if name not in left_out]
+
+
+def check_features(file: TableFile, names: Sequence[str]) -> None:
+    """Make sure that features have names."""
+    remedy = "leave it out with --drop {}, or give it a name"
+    check_named(file.names, names, file.path.name, remedy=remedy)
+
+
+def _columns_like(file: TableFile, like: Labelled, wanted: Wanted, notes: list[str]) -> list[str]:
     if isinstance(like.X, pa.Table):
         return needed_columns(file, like.X.column_names)
     width = like.X.shape[1]
-    names = [n for n in file.names if n not in {wanted.label, wanted.weight, *wanted.drop}]
+    names = feature_names(file, (wanted.label, wanted.weight, *wanted.drop), notes)
+    check_features(file, names)
     if len(names) != width:
         raise InputError(f"{file.path.name} has {len(names)} features, the training rows {width}.")
     return names
@@ -136,7 +155,8 @@ def _columns_like(file: TableFile, like: Labelled, wanted: Wanted) -> list[str]:
 
 def needed_columns(file: TableFile, names: Sequence[str]) -> list[str]:
     """Make sure that a table has all the columns of a model."""
-    missing = [name for name in names if name not in file.names]
+    there = set(file.names)
+    missing = [name for name in names if name not in there]
     if len(missing) == 1:
         file.check_column(missing[0], "The model needs a column that is not there")
     if missing:
@@ -155,10 +175,11 @@ def _gather(
     weights = None
     if wanted.weight is not None:
         weights = numbers(table.column(wanted.weight), wanted.weight)
-    label = _plain(table.column(wanted.label))
+    with file.readable():
+        label = _plain(table.column(wanted.label))
 
     lost = {name: missing(column) for name, column in columns.items()}
-    lost[wanted.label] = _no_label(label)
+    lost[wanted.label] = no_label(label)
     if wanted.weight is not None:
         lost[wanted.weight] = missing(weights)
     bad = np.logical_or.reduce(list(lost.values()))
@@ -213,14 +234,6 @@ def _plain(column: Any) -> Any:
     return pc.cast(column, pa.string())
 
 
-def _no_label(label: Any) -> npt.NDArray[np.bool_]:
-    lost = missing(label)
-    if pa.types.is_string(label.type):
-        empty = pc.equal(pc.utf8_trim_whitespace(label), "").fill_null(True)
-        lost |= np.asarray(empty.to_numpy(zero_copy_only=False), dtype=bool)
-    return lost
-
-
 def _labels(label: Any, name: str) -> npt.NDArray[Any]:
     if pa.types.is_string(label.type) or pa.types.is_large_string(label.type):
         return np.array(label.to_pylist(), dtype=str)
@@ -234,6 +247,11 @@ def whole_labels(y: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
         if not whole.all():
             raise InputError(
                 f"{where} has values such as {y[~whole][0]:g}: labels must be text or integers."
+            )
+        if loses_digits(pa.array(y)):
+            raise InputError(
+                f"{where} has floats such as {np.abs(y).max():g}, which may stand for several "
+                "whole numbers: store labels as integers or text."
             )
         return y.astype(np.int64)
     return y.astype(str) if y.dtype.kind in "bSO" else y

@@ -1,10 +1,8 @@
 """Tables in files: CSV, TSV, Parquet and Feather by pyarrow, whole or in batches; `.npz`."""
 
-import csv
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import InputError, check_exists, listing, suggestion
+from dkmeans.apps.errors import InputError, check_exists, suggestion
+from dkmeans.readers.arrow import check_names, index_columns, readable, sound
+from dkmeans.readers.textfiles import bytes_at_once, first_line, header
 
 FORMATS = {
     ".csv": "csv",
@@ -28,8 +28,6 @@ FORMATS = {
     ".npz": "npz",
 }
 NULLS = [*pa_csv.ConvertOptions().null_values, "?", "None", "none"]
-_TITLES = {"csv": "CSV", "tsv": "TSV", "parquet": "Parquet", "feather": "Feather"}
-_BLOCK = 1 << 22  # bytes of text at once
 _ROWS = 1 << 16  # of a Parquet file at once
 
 
@@ -58,6 +56,7 @@ class TableFile:
     format: str
     names: list[str]
     n_rows: int | None  # if that is known beforehand
+    index: list[str]  # names of columns in which pandas stored the table's index
 
     @property
     def is_text(self) -> bool:
@@ -71,41 +70,54 @@ class TableFile:
                 f"{option}: {self.path.name} has no column {name!r}; {suggestion(name, self.names)}"
             )
 
+    def readable(self) -> AbstractContextManager[None]:
+        """Say in a sentence why it cannot be read."""
+        return readable(self.path, self.path.name)
+
     def read(self, types: Mapping[str, Any] | None = None) -> Any:
         """Read all of it as a pyarrow table; `types` are those of columns of a text file."""
-        with _readable(self.path, self.format):
-            if self.is_text:
-                with _text(self.path) as stream:
-                    return pa_csv.read_csv(
-                        stream,
-                        read_options=pa_csv.ReadOptions(block_size=_BLOCK),
-                        parse_options=_parsing(self.path, self.format),
-                        convert_options=_conversion(types),
-                    )
-            if self.format == "parquet":
-                return pq.read_table(self.path)
-            with pa.memory_map(str(self.path)) as stream:
-                return pa.ipc.open_file(stream).read_all()
+        with self.readable():
+            return sound(self._table(types), self.path.name)
 
     def batches(self, types: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """Read it as pyarrow record batches, one at a time."""
-        with _readable(self.path, self.format):
-            if self.is_text:
-                with _text(self.path) as stream:
-                    yield from pa_csv.open_csv(
-                        stream,
-                        read_options=pa_csv.ReadOptions(block_size=_BLOCK),
-                        parse_options=_parsing(self.path, self.format),
-                        convert_options=_conversion(types),
-                    )
-            elif self.format == "parquet":
-                with pq.ParquetFile(self.path) as file:
-                    yield from file.iter_batches(_ROWS)
-            else:
-                with pa.memory_map(str(self.path)) as stream:
-                    reader = pa.ipc.open_file(stream)
-                    for number in range(reader.num_record_batches):
-                        yield reader.get_batch(number)
+        with self.readable():
+            for batch in self._batches(types):
+                yield sound(batch, self.path.name)
+
+    def _table(self, types: Mapping[str, Any] | None) -> Any:
+        if self.is_text:
+            with _text(self.path) as stream:
+                return pa_csv.read_csv(stream, **self._parsing(types))
+        if self.format == "parquet":
+            return pq.read_table(self.path)
+        with pa.memory_map(str(self.path)) as stream:
+            return pa.ipc.open_file(stream).read_all()
+
+    def _batches(self, types: Mapping[str, Any] | None) -> Iterator[Any]:
+        if self.is_text:
+            with _text(self.path) as stream:
+                yield from pa_csv.open_csv(stream, **self._parsing(types))
+        elif self.format == "parquet":
+            with pq.ParquetFile(self.path) as file:
+                yield from file.iter_batches(_ROWS)
+        else:
+            with pa.memory_map(str(self.path)) as stream:
+                reader = pa.ipc.open_file(stream)
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number)
+
+    def _parsing(self, types: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Tell pyarrow how to read text."""
+        return {
+            "read_options": pa_csv.ReadOptions(block_size=bytes_at_once(self.names)),
+            "parse_options": pa_csv.ParseOptions(
+                delimiter=_delimiter(self.path, self.format), newlines_in_values=True
+            ),
+            "convert_options": pa_csv.ConvertOptions(
+                column_types=types, null_values=NULLS, strings_can_be_null=False
+            ),
+        }
 
 
 def open_table(path: Path) -> TableFile:
@@ -117,19 +129,20 @@ def open_table(path: Path) -> TableFile:
     if path.stat().st_size == 0:
         raise InputError(f"{path.name} is empty.")
     n_rows = None
-    with _readable(path, format):
+    with readable(path, path.name):
         if format in ("csv", "tsv"):
-            names = next(csv.reader([_header(path)], delimiter=_delimiter(path, format)), [])
+            schema = pa.schema(
+                [(name, pa.null()) for name in header(path, _delimiter(path, format))]
+            )
         elif format == "parquet":
             metadata = pq.read_metadata(path)
-            names, n_rows = metadata.schema.to_arrow_schema().names, metadata.num_rows
+            schema, n_rows = metadata.schema.to_arrow_schema(), metadata.num_rows
         else:
             with pa.memory_map(str(path)) as stream:
-                names = pa.ipc.open_file(stream).schema.names
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"{path.name} has several columns of one name: {listing(twice)}.")
-    return TableFile(path, format, names, n_rows)
+                schema = pa.ipc.open_file(stream).schema
+        names = schema.names
+    check_names(names, path.name)
+    return TableFile(path, format, names, n_rows, index_columns(schema))
 
 
 def read_arrays(path: Path, names: list[str]) -> list[npt.NDArray[Any]]:
@@ -221,36 +234,12 @@ def _text(path: Path) -> Iterator[Any]:
         yield stream
 
 
-def _header(path: Path) -> str:
-    with _text(path) as stream:
-        line = stream.read(1 << 20).split(b"\n")[0]
-    return str(line.decode("utf-8-sig", "replace").rstrip("\r"))
-
-
 def _delimiter(path: Path, format: str) -> str:
     """Tell what separates columns; some programs write semicolons into .csv files."""
     if format == "tsv":
         return "\t"
-    header = _header(path)
-    return next((d for d in ",;\t" if d in header), ",")
-
-
-def _parsing(path: Path, format: str) -> Any:
-    return pa_csv.ParseOptions(delimiter=_delimiter(path, format), newlines_in_values=True)
-
-
-def _conversion(types: Mapping[str, Any] | None) -> Any:
-    return pa_csv.ConvertOptions(column_types=types, null_values=NULLS, strings_can_be_null=False)
-
-
-@contextmanager
-def _readable(path: Path, format: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowKeyError, csv.Error) as error:
-        raise InputError(
-            f"{path.name} cannot be read as {_TITLES[format]}: {_first_line(error)}"
-        ) from error
+    names = first_line(path)
+    return next((d for d in ",;\t" if d in names), ",")
 
 
 def _first_line(error: BaseException) -> str:

@@ -126,6 +126,8 @@ def check_free(path: Path, *inputs: Path | None, force: bool) -> None:
             if path.exists() and path.samefile(source):
                 raise InputError(f"{path} would be replaced, but it is read: name another --out.")
     if path == STDOUT:
+        if sys.stdout is None:
+            raise InputError("--out -: the standard output is closed: name a file.")
         return
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file.")

@@ -29,7 +29,6 @@ from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.tally import Tally
 from dkmeans.engine.update import Children
-from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
@@ -234,7 +233,7 @@ def _moved(run: Run, children: Children, tally: Tally) -> Children:
 
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
     """Means of groups, as centres."""
-    return as_centers(groups.means, run.rows.dtype, unit=run.rules.unit)
+    return run.rules.geometry.centers(groups.means, run.rows.dtype)
 
 
 def _is_same(prototypes: Prototypes, children: Children) -> bool:

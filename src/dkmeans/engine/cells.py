@@ -1,12 +1,13 @@
 """A tally seen cell by cell: which groups are there, and which cells are mixed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dkmeans.engine.tally import Tally, run_starts
+from dkmeans.geometry import Geometry, geometry_of
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import leading_bits
 
@@ -24,7 +25,7 @@ class Rules:
     prune: bool = False
     best: bool = False  # whether growth is after the most accuracy, not the paper's letter
     refine: bool = False  # whether to lower the margin cost at the end
-    unit: bool = False  # whether centres are kept at length one
+    geometry: Geometry = field(default_factory=lambda: geometry_of("euclidean"))
     make_way: bool = False  # whether light prototypes give way to heavier groups at the budget
 
 

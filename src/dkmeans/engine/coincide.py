@@ -12,15 +12,15 @@ import numpy as np
 from dkmeans.engine.cells import Cells, Rules, see_cells
 from dkmeans.engine.rows import Rows
 from dkmeans.engine.tally import run_starts
+from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Indices
-from dkmeans.kernels.sphere import as_centers
 
 _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
 
 
 def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     """Replace the groups of cells whose class means coincide by their halves."""
-    which = _coinciding(cells, float(np.finfo(rows.dtype).eps), unit=rules.unit)
+    which = _coinciding(cells, float(np.finfo(rows.dtype).eps), rules.geometry)
     which = which[~cells.remembered[which]]  # rows of earlier fits cannot be told apart
     if not len(which):
         return cells
@@ -34,7 +34,7 @@ def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     return replace(see_cells(others.and_also(halves), rules), still=cells.still)
 
 
-def _coinciding(cells: Cells, eps: float, *, unit: bool) -> Indices:
+def _coinciding(cells: Cells, eps: float, geometry: Geometry) -> Indices:
     """Find the groups of mixed cells in which all classes share one mean."""
     in_mixed = np.flatnonzero(cells.in_mixed & cells.large)
     if not len(in_mixed):
@@ -43,7 +43,7 @@ def _coinciding(cells: Cells, eps: float, *, unit: bool) -> Indices:
     starts = run_starts(groups.cells)
     whole = groups.merged(starts)
     n_groups = np.diff(np.append(starts, len(groups)))
-    middle, means = (as_centers(g.means, np.float64, unit=unit) for g in (whole, groups))
+    middle, means = (geometry.centers(g.means, np.float64) for g in (whole, groups))
     apart = np.abs(means - np.repeat(middle, n_groups, axis=0)).max(axis=1)
     extent = np.sqrt(whole.square / whole.weight)
     limit = np.maximum(_NEAR * extent, 4 * eps * np.abs(middle).max(axis=1))

@@ -23,8 +23,8 @@ from dkmeans.engine.cells import Bools
 from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, Pass
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
+from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 
 PASSES = 60
@@ -41,7 +41,7 @@ def refine(run: Run, state: State) -> Iterator[State | Pass]:
     field = Field(run.rows)
     if not field.spread > 0:
         return
-    descent = _Descent(field, state.prototypes.centers, unit=run.rules.unit)
+    descent = _Descent(field, state.prototypes.centers, run.rules.geometry)
     passes = min(PASSES, run.rules.max_iter)
     best = sound = _Found(state.prototypes.centers, np.inf)
     before: Margins | None = None
@@ -99,7 +99,7 @@ def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
             return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
         which, places = field.twins(margins, prototypes, idle)
         centers = prototypes.centers.copy()
-        centers[which] = as_centers(places, centers.dtype, unit=run.rules.unit)
+        centers[which] = run.rules.geometry.centers(places, centers.dtype)
         prototypes = replace(prototypes, centers=centers)
     return None
 
@@ -107,8 +107,8 @@ def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
 class _Descent:
     """The places of the prototypes, and the steps that they take."""
 
-    def __init__(self, field: Field, centers: Any, *, unit: bool) -> None:
-        self._dtype, self._unit = centers.dtype, unit
+    def __init__(self, field: Field, centers: Any, geometry: Geometry) -> None:
+        self._dtype, self._geometry = centers.dtype, geometry
         self._place = centers.astype(np.float64)
         self._good = self._place.copy()  # where each prototype last won a row
         self._drift, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
@@ -120,7 +120,7 @@ class _Descent:
     @property
     def centers(self) -> Any:
         """Where the prototypes are, in the type of the rows."""
-        return as_centers(self._place, self._dtype, unit=self._unit)
+        return self._geometry.centers(self._place, self._dtype)
 
     def step(self, gradient: Floats, share: float, alive: Bools) -> None:
         """Go down the gradient; prototypes that win nothing go back instead."""
@@ -135,6 +135,5 @@ class _Descent:
         steps = np.divide(drift, size, out=np.zeros_like(drift), where=size > 0)
         moved = np.clip(self._place - share * self._reach * steps, self._low, self._high)
         self._place = np.where(alive[:, None], moved, self._good)
-        if self._unit:
-            self._place = self.centers.astype(np.float64)
+        self._place = self._geometry.constrained(self._place, self._dtype)
         self._drift[~alive] = 0.0

@@ -14,7 +14,6 @@ from dkmeans.engine.update import Children
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
-from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import NONE, TreeLog
 
@@ -111,7 +110,7 @@ class Run:
                 self.conflicts += conflicts
             return self._state(0, "start", prototypes, groups, moved, False, memory)
         center, groups = self.rows.begin(
-            lambda mean: as_centers(mean, self.rows.dtype, unit=self.rules.unit)
+            lambda mean: self.rules.geometry.centers(mean, self.rows.dtype)
         )
         moved = self.rows.facts.n_active
         heaviest = groups.classes[see_cells(groups, self.rules).heaviest]

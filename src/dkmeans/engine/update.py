@@ -17,7 +17,6 @@ from dkmeans.engine.budget import within_budget
 from dkmeans.engine.cells import Cells, Rules
 from dkmeans.engine.tally import run_starts
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.sphere import as_centers
 from dkmeans.model.prototypes import Prototypes
 
 
@@ -44,7 +43,7 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     pure = np.setdiff1d(np.flatnonzero(~cells.mixed), evicted, assume_unique=True)
     pure_classes, means = pure_cells(prototypes, cells, rules)
     parents, classes = groups.cells[wanted], groups.classes[wanted]
-    split = as_centers(repelled(cells, wanted, rules), prototypes.centers.dtype, unit=rules.unit)
+    split = rules.geometry.centers(repelled(cells, wanted, rules), prototypes.centers.dtype)
 
     # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it,
     # and its place if nothing has changed in it.
@@ -65,7 +64,7 @@ def pure_cells(
 ) -> tuple[Indices, npt.NDArray[np.floating]]:
     """Class and centre that each cell has if it is pure: those of its rows, unless it is still."""
     means = cells.groups.merged(cells.starts).means
-    centers = as_centers(means, prototypes.centers.dtype, unit=rules.unit)
+    centers = rules.geometry.centers(means, prototypes.centers.dtype)
     heaviest = cells.groups.classes[cells.heaviest]
     return (
         np.where(cells.still, prototypes.classes, heaviest),

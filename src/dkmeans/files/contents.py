@@ -15,6 +15,7 @@ from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.files.table_columns import TABLES, codes, restore, store
 from dkmeans.fitted import Fitted
+from dkmeans.geometry import geometry_of
 
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
@@ -99,7 +100,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
         Fitted(
             prototypes=prototypes,
             classes=classes,
-            metric=model.metric,
+            geometry=geometry_of(model.metric),
             n_features=document["n_features"],
             feature_names=names,
             sizes=sizes,

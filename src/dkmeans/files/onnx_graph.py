@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.scaler import parts
+from dkmeans.geometry import Cosine
 from dkmeans.kernels.sphere import NEAR
 
 try:
@@ -91,7 +92,7 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     graph = _Graph()
     rows = "features" if scaler is None else _scaled(graph, "features", scaler, centers.dtype)
     wide = graph.cast(rows, np.float64)
-    if prototypes.metric == "cosine":
+    if isinstance(prototypes._fitted.geometry, Cosine):
         wide = _directions(graph, wide, centers.shape[1], centers.dtype)
     squares = _squares(graph, wide, centers)
     present, counts = np.unique(codes, return_counts=True)

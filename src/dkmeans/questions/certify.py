@@ -45,10 +45,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dkmeans.geometry import Geometry
+from dkmeans.geometry.base import Rounding
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import all_squares
 from dkmeans.kernels.reference import inner_products, to_distance
-from dkmeans.kernels.sphere import row_lengths, unit_vectors
+from dkmeans.kernels.sphere import row_lengths
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.search import for_tiles
 
@@ -76,27 +78,25 @@ class Certificates:
         return cls(where[0], where[1], distances, radii)
 
 
-def certify(X: Matrix, prototypes: Prototypes, n_threads: int, *, unit: bool) -> Certificates:
+def certify(X: Matrix, prototypes: Prototypes, geometry: Geometry, n_threads: int) -> Certificates:
     """Find each row's nearest prototype, nearest rival and certified radius.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        Rows at their own length, in the type of the centres.
+        Rows before they are mapped, in the type of the centres.
     prototypes : Prototypes
+    geometry : Geometry
     n_threads : int
-    unit : bool
-        Whether rows are scaled to unit length before they are compared.
     """
     centers, classes = prototypes.centers, prototypes.classes
     found = Certificates.empty(X.shape[0], centers.dtype)
-    bounds = _Bounds(centers, unit, X.shape[0])
+    bounds = _Bounds(centers, geometry, X.shape[0])
 
     def task(tile: slice) -> None:
         rows = X[tile].toarray() if sp.issparse(X) else X[tile]
         lengths = row_lengths(rows)
-        rows = unit_vectors(rows, rows.dtype) if unit else rows
-        squares = all_squares(rows, centers)
+        squares = all_squares(geometry.rows(rows), centers)
         distances = to_distance(squares, centers.dtype)
         everyone, nearest = np.arange(len(rows)), distances.argmin(axis=1)
         found.nearest[tile], found.distances[tile, 0] = nearest, distances[everyone, nearest]
@@ -138,14 +138,18 @@ def _largest(
 class _Bounds:
     """Radii of pairs of prototypes, lowered by a bound on all rounding errors."""
 
-    def __init__(self, centers: npt.NDArray[np.floating], unit: bool, n_rows: int) -> None:
-        self._centers, self._unit = centers, unit
+    def __init__(self, centers: npt.NDArray[np.floating], geometry: Geometry, n_rows: int) -> None:
+        self._centers, self._geometry = centers, geometry
         k, d = centers.shape
         kind = np.finfo(centers.dtype)
         self._t, self._d = float(kind.eps) / 2, d
-        self._e = self._t + (d + 8) * _U
-        # Underflow of squares, and of distances in the type of X.
-        self._a = np.sqrt(d) * 2.0**-536 + float(kind.smallest_subnormal)
+        self._rounding = Rounding(
+            relative=self._t + (d + 8) * _U,
+            # Underflow of squares, and of distances in the type of X.
+            absolute=np.sqrt(d) * 2.0**-536 + float(kind.smallest_subnormal),
+            of_sums=(d + 8) * _U,
+            safety=_SAFETY,
+        )
         self._lost = 4 * np.sqrt(d) * float(kind.smallest_subnormal)  # underflow in rounded rows
         squares = inner_products(centers, centers)
         self._halves = squares / 2
@@ -165,14 +169,8 @@ class _Bounds:
         lengths : array of shape (n, 1)
         """
         slopes = self._slopes(which) if self._all is None else self._all[which]
-        gain = theirs - mine
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if self._unit:
-                f = _SAFETY * 50 * self._e
-                found = (gain / 2 - f) / (slopes + f) * lengths
-            else:
-                gain -= _SAFETY * (16 * self._e * (mine + theirs) + self._a**2 / self._e)
-                found = gain / (2 * slopes)
+            found = self._geometry.margin_radii(mine, theirs, slopes, lengths, self._rounding)
         return np.where(slopes > 0, found, -np.inf)
 
     def for_rounded_rows(self, radii: Floats, lengths: Floats) -> npt.NDArray[np.floating]:
@@ -188,6 +186,5 @@ class _Bounds:
         few, where = np.unique(which, return_inverse=True)
         gaps = np.sqrt(all_squares(self._centers[few], self._centers))
         gaps *= 1 + (self._d + 8) * _U
-        if self._unit:
-            gaps += np.abs(self._halves[few][:, None] - self._halves) + (self._d + 8) * _U
-        return gaps[where]
+        halves = self._halves
+        return self._geometry.slopes(gaps, halves[few][:, None], halves, self._rounding)[where]

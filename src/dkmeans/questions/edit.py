@@ -9,7 +9,6 @@ import numpy.typing as npt
 from dkmeans.engine.memory import Memory
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.sphere import as_centers
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import describe_changes
 
@@ -51,8 +50,7 @@ def set_center(model: Fitted, id: int, center: npt.NDArray[np.floating]) -> Fitt
 def _edited(model: Fitted, after: Prototypes, memory: Memory, sizes: Floats) -> Fitted:
     """Replace the prototypes, and drop all statements about training rows."""
     before = model.prototypes
-    unit = model.metric == "cosine"
-    centers = as_centers(after.centers, before.centers.dtype, unit=unit)
+    centers = model.geometry.centers(after.centers, before.centers.dtype)
     after = replace(after, centers=centers)
     log = model.tree_log(model.classes)
     log.end(np.setdiff1d(before.ids, after.ids), 0)

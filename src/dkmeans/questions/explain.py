@@ -4,23 +4,21 @@ import numpy as np
 
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Matrix
-from dkmeans.kernels.sphere import unit_rows
 from dkmeans.questions.certify import certify
 from dkmeans.questions.prediction import margins
 from dkmeans.results.answers import Explanation
 
 
 def explain(model: Fitted, X: Matrix, n_threads: int) -> Explanation:
-    """Explain the prediction of each row; rows have their own length whatever the metric."""
-    unit = model.metric == "cosine"
-    found = certify(X, model.prototypes, n_threads, unit=unit)
+    """Explain the prediction of each row; rows are as the user gave them, not yet mapped."""
+    found = certify(X, model.prototypes, model.geometry, n_threads)
     nearest, rival = found.nearest, found.rival
     alone = rival < 0  # where all prototypes are of one class
     labels, ids = model.cluster_classes, model.prototypes.ids
     rival_label = np.full(len(rival), None, dtype=object) if alone.any() else labels[rival]
     return Explanation(
-        rows=unit_rows(X) if unit else X,
-        is_unit=unit,
+        rows=model.geometry.rows(X),
+        geometry=model.geometry,
         centers=model.prototypes.centers,
         label=labels[nearest],
         prototype=nearest,

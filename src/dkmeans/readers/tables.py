@@ -1,6 +1,7 @@
 """Tables on disk, read in blocks by pyarrow: Parquet, CSV, TSV and Feather files, or folders."""
 
 import difflib
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.readers.arrow import (
+    check_named,
+    check_names,
+    index_columns,
+    loses_digits,
+    no_label,
+    readable,
+    sound,
+)
 from dkmeans.readers.blocks import Batch, SourceError, as_floats, rows_per_block
+from dkmeans.readers.textfiles import bytes_at_once, header
 
 _KINDS = {
     ".parquet": "parquet",
@@ -19,7 +30,8 @@ _KINDS = {
     ".arrow": "feather",
 }
 _SMALL = 1 << 20  # bytes of a file that are read at a time
-_PART = 1 << 22  # bytes of text that are parsed at a time
+_TEXT = ("binary", "large_binary", "binary_view", "string_view")  # to be read as text, too
+_CALLER = 4  # frames up, who makes blocks
 _NEAR = 2048  # rows whose columns are put side by side at a time, so that they stay in the cache
 
 
@@ -29,14 +41,15 @@ class TableBlocks:
     Parameters
     ----------
     path : str or Path
-        A file, or a folder of files of one kind, which are read in the order of their names.
+        A file, or a folder of files of one kind, which are read in the order of their names;
+        files and folders in it whose names start with a dot or an underscore are left out.
     label : str
         Column with the class labels.
     weight : str, optional
         Column with the weights.
     columns : sequence of str, optional
         Columns that are features; all others that are numbers if not given, and then there must
-        be no other columns.
+        be no other columns. An index that pandas stored with the table is no feature then.
     memory_mb : float, optional
         For blocks and what is made of them.
     """
@@ -50,17 +63,19 @@ class TableBlocks:
         memory_mb: float | None = None,
     ) -> None:
         _need_pyarrow()
-        self._files = _files(Path(path))
+        self._path, self._files = Path(path), _files(Path(path))
         self._label, self._weight = label, weight
+        self._is_text = _KINDS[self._files[0].suffix] == "csv"
         self._schema = _schema(self._files[0])
         self.names = self._features(columns)
         self._types = {name: self._schema.field(name).type for name in self._wanted}
-        is_text = _KINDS[self._files[0].suffix] == "csv"
         kinds = [self._types[name].to_pandas_dtype() for name in self.names]
-        self.dtype = as_floats([np.float64] if is_text else kinds)
+        self.dtype = as_floats([np.float64] if self._is_text else kinds)
         self._step = rows_per_block(memory_mb, len(self.names), self.dtype.itemsize)
         for file in self._files[1:]:
             self._check(file)
+        # Labels that are beyond integers and floats stay apart as text, in all files.
+        self._text_label = self._is_text and any(map(self._loses_digits, self._files))
 
     @property
     def _wanted(self) -> list[str]:
@@ -68,11 +83,12 @@ class TableBlocks:
 
     def __iter__(self) -> Iterator[Batch]:
         """Start to read from the beginning."""
+        total = 0
         for file in self._files:
             waiting: list[Any] = []
             count = first = 0
-            floats = [name for name in self._wanted if name != self._label]
-            for batch in _batches(file, self._wanted, floats, self._step):
+            for batch in self._batches(file):
+                total += batch.num_rows
                 waiting.append(batch)
                 count += batch.num_rows
                 if count >= self._step:
@@ -80,6 +96,26 @@ class TableBlocks:
                     first, waiting, count = first + count, [], 0
             if count:
                 yield self._joined(waiting, file, first)
+        if not total:
+            raise SourceError(f"{self._path} has column names, but no rows.")
+
+    def _batches(self, file: Path) -> Iterator[Any]:
+        """Read a file, its text as float64 but for the label."""
+        import pyarrow as pa
+
+        types = {name: pa.float64() for name in self._wanted if name != self._label}
+        if self._text_label:
+            types[self._label] = pa.string()
+        return _batches(file, self._wanted, types, self._step)
+
+    def _loses_digits(self, file: Path) -> bool:
+        """Tell whether labels in a text file are numbers that floats cannot tell apart."""
+        import pyarrow as pa
+
+        if not pa.types.is_floating(_schema(file).field(self._label).type):
+            return False
+        batches = _batches(file, [self._label], {self._label: pa.float64()}, self._step)
+        return any(loses_digits(batch.column(self._label)) for batch in batches)
 
     def _features(self, columns: Sequence[str] | None) -> list[str]:
         """Choose the columns that are features, and check that all that is named is there."""
@@ -89,9 +125,9 @@ class TableBlocks:
                 near = difflib.get_close_matches(name, names, 1)
                 hint = f" Did you mean {near[0]!r}?" if near else f" It has {names}."
                 raise SourceError(f"{self._files[0]} has no column {name!r}.{hint}")
-        chosen = list(columns) if columns is not None else names
+        chosen = list(columns) if columns is not None else self._without_index(names)
         chosen = [name for name in chosen if name not in (self._label, self._weight)]
-        odd = [name for name in chosen if not _is_number(self._schema.field(name).type)]
+        odd = [name for name in chosen if not self._is_number(name)]
         if odd:
             raise SourceError(
                 f"{self._files[0]} has columns that are not numbers: {odd}. Name the columns that "
@@ -99,13 +135,35 @@ class TableBlocks:
             )
         if not chosen:
             raise SourceError(f"{self._files[0]} has no columns beside {self._label!r}.")
+        if columns is None:
+            remedy = "write the table without it (index=False), or name the features with `columns`"
+            check_named(names, chosen, str(self._files[0]), remedy=remedy)
         return chosen
+
+    def _without_index(self, names: list[str]) -> list[str]:
+        """Leave out the index that pandas stored, and say so."""
+        index = set(index_columns(self._schema)) - {self._label, self._weight}
+        if index:
+            warnings.warn(
+                f"{self._files[0]}: left out, the index that pandas stored: "
+                f"{', '.join(map(repr, sorted(index)))}.",
+                stacklevel=_CALLER,
+            )
+        return [name for name in names if name not in index]
+
+    def _is_number(self, name: str) -> bool:
+        """Tell whether a column is of numbers, or may be, as it is empty where it was looked at."""
+        import pyarrow as pa
+
+        kind = self._schema.field(name).type
+        return _is_number(kind) or (self._is_text and bool(pa.types.is_null(kind)))
 
     def _check(self, file: Path) -> None:
         """Refuse a file whose columns differ from those of the first."""
         schema = _schema(file)
+        there = set(schema.names)
         for name, kind in self._types.items():
-            if name not in schema.names:
+            if name not in there:
                 raise SourceError(f"{file} has no column {name!r}, which {self._files[0]} has.")
             other = schema.field(name).type
             is_label = name == self._label  # whose encoding may differ
@@ -126,7 +184,8 @@ class TableBlocks:
             # Missing values become NaN, which is reported where all values are checked.
             columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
             _side_by_side(columns, X[start:stop])
-            labels.append(_labels(batch.column(self._label), self._label, where))
+            with readable(file, str(file)):
+                labels.append(_labels(batch.column(self._label), self._label, where))
             if self._weight:
                 weights.append(batch.column(self._weight).to_numpy(zero_copy_only=False))
             start = stop
@@ -157,7 +216,11 @@ def _need_pyarrow() -> None:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        files = sorted(f for f in path.rglob("*") if f.suffix in _KINDS and f.is_file())
+        files = sorted(
+            file
+            for file in path.rglob("*")
+            if file.suffix in _KINDS and not _is_hidden(file.relative_to(path)) and file.is_file()
+        )
         kinds = {_KINDS[f.suffix] for f in files}
         if len(kinds) != 1:
             found = "no" if not kinds else f"{' and '.join(sorted(kinds))}"
@@ -170,6 +233,11 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
+def _is_hidden(path: Path) -> bool:
+    """Tell whether a file in a folder, or a folder around it, is not meant to be seen as data."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
 def _open(file: Path, **more: Any) -> Any:
     """Open a table, and say which if it cannot be read."""
     import pyarrow as pa
@@ -177,62 +245,68 @@ def _open(file: Path, **more: Any) -> Any:
     from pyarrow import parquet as pq
 
     kind = _KINDS[file.suffix]
-    try:
+    with readable(file, str(file)):
         if kind == "parquet":
             return pq.ParquetFile(file, pre_buffer=False, buffer_size=_SMALL)
         if kind == "feather":
             return ipc.open_file(pa.memory_map(str(file)))
+        delimiter = "\t" if file.suffix == ".tsv" else ","
         return csv.open_csv(
             file,
-            read_options=csv.ReadOptions(block_size=_PART),
-            parse_options=csv.ParseOptions(delimiter="\t" if file.suffix == ".tsv" else ","),
+            read_options=csv.ReadOptions(block_size=bytes_at_once(header(file, delimiter))),
+            parse_options=csv.ParseOptions(delimiter=delimiter),
             convert_options=csv.ConvertOptions(**more),
         )
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{file} cannot be read: {error}") from error
 
 
 def _schema(file: Path) -> Any:
     opened = _open(file)
-    schema = opened.schema_arrow if hasattr(opened, "schema_arrow") else opened.schema
-    if not schema.names:
+    with readable(file, str(file)):
+        schema = opened.schema_arrow if hasattr(opened, "schema_arrow") else opened.schema
+        names = schema.names
+    if not names:
         raise SourceError(f"{file} has no columns.")
+    check_names(names, str(file))
     return schema
 
 
-def _batches(file: Path, columns: list[str], floats: list[str], rows: int) -> Iterator[Any]:
-    """Read a file in record batches of so many rows, about; text of some columns as float64."""
-    import pyarrow as pa
+def _batches(file: Path, columns: list[str], types: dict[str, Any], rows: int) -> Iterator[Any]:
+    """Read a file in record batches of so many rows, about; text of some columns as types."""
+    for batch in _as_stored(file, columns, types, rows):
+        sound(batch, str(file))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
+
+def _as_stored(file: Path, columns: list[str], types: dict[str, Any], rows: int) -> Iterator[Any]:
     kind = _KINDS[file.suffix]
     if kind == "csv":
-        types = dict.fromkeys(floats, pa.float64())
         opened = _open(file, include_columns=columns, column_types=types)
     else:
         opened = _open(file)
-    try:
+    with readable(file, str(file)):
         if kind == "parquet":
             yield from opened.iter_batches(batch_size=rows, columns=columns)
         elif kind == "feather":
             for number in range(opened.num_record_batches):
-                batch = opened.get_batch(number).select(columns)
-                for start in range(0, batch.num_rows, rows):
-                    yield batch.slice(start, rows)
+                yield opened.get_batch(number).select(columns)
         else:
             yield from opened
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{file} cannot be read: {error}") from error
 
 
 def _labels(column: Any, name: str, where: str) -> npt.NDArray[Any]:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if column.null_count:
-        raise SourceError(
-            f"{column.null_count} labels are missing in column {name!r} ({where}): drop these rows."
-        )
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if str(column.type) in _TEXT:
+        column = pc.cast(column, pa.large_string())
+    lost = int(no_label(column).sum())
+    if lost:
+        raise SourceError(
+            f"{lost} labels are missing in column {name!r} ({where}): drop these rows."
+        )
     labels = column.to_numpy(zero_copy_only=False)
     return labels.astype(str) if labels.dtype == object else labels
 

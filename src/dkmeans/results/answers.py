@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.geometry import Geometry
 from dkmeans.results.table import Table
 
 
@@ -47,18 +48,18 @@ class Explanation(Table):
         *,
         rows: Any = None,
         centers: Any = None,
-        is_unit: bool = False,
+        geometry: Geometry | None = None,
         **columns: npt.ArrayLike,
     ) -> None:
         super().__init__(**columns)
-        # For plots: rows as the model sees them, all centres, and whether both have unit length.
-        self.rows, self.centers, self.is_unit = rows, centers, is_unit
+        # For plots: rows as the model sees them, all centres, and the space of both.
+        self.rows, self.centers, self.geometry = rows, centers, geometry
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
         """Select rows by index or mask."""
         columns = {name: getattr(self, name)[rows] for name in self.columns}
         mine = None if self.rows is None else self.rows[rows]
-        return type(self)(rows=mine, centers=self.centers, is_unit=self.is_unit, **columns)
+        return type(self)(rows=mine, centers=self.centers, geometry=self.geometry, **columns)
 
     def plot(
         self,

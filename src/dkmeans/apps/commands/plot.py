@@ -51,7 +51,7 @@ def _prepare(
     if _is_table(source):
         if options.data is not None:
             raise InputError(f"--data goes with a model; {source.name} is a table itself.")
-        rows = read_labelled(source, wanted)
+        rows = _read(source, wanted)
         fitting = FitOptions(
             Path(),
             max_clusters=options.max_clusters,
@@ -66,7 +66,15 @@ def _prepare(
         if kind in _NEED_ROWS:
             raise InputError(f"--kind {kind} needs labelled rows: add --data FILE --label COLUMN.")
         return loaded, None
-    return loaded, read_labelled(options.data, wanted, like=loaded.like)
+    return loaded, _read(options.data, wanted, like=loaded.like)
+
+
+def _read(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
+    """Read rows, and tell what was left out."""
+    rows = read_labelled(path, wanted, like)
+    for note in rows.notes:
+        say(stderr(), note)
+    return rows
 
 
 def _is_table(path: Path) -> bool:

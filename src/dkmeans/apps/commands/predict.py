@@ -11,7 +11,15 @@ import pyarrow as pa
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dkmeans.apps.errors import InputError
-from dkmeans.apps.labelled import describe_missing, lacking, missing, named, needed_columns
+from dkmeans.apps.labelled import (
+    check_features,
+    describe_missing,
+    feature_names,
+    lacking,
+    missing,
+    named,
+    needed_columns,
+)
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import plural, say, stderr, stdout
 from dkmeans.apps.tables import (
@@ -53,6 +61,8 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     else:
         source = _Table(open_table(data), model, options)
     console = stderr()
+    for note in source.notes if not options.quiet else ():
+        say(console, note)
     columns = [*COLUMNS]
     if hasattr(model.core, "rejection_"):
         columns.append("known")
@@ -148,6 +158,7 @@ class _Source:
     """Rows to predict, in batches."""
 
     kept: Sequence[str] = ()  # names of the columns that go to the output
+    notes: Sequence[str] = ()  # what was left out
     n_rows: int | None = None
 
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
@@ -166,21 +177,20 @@ class _Table(_Source):
         if model.names is not None:
             self._features = needed_columns(file, model.names)
         else:
-            self._features = self._numeric()
+            notes: list[str] = []
+            self._features, self.notes = self._numeric(notes), notes
         # Text is passed on as it is, where the output is text; features are read as numbers here.
         format = "csv" if options.out == STDOUT else table_format(options.out)
         names = self._features if format not in ("csv", "tsv") else file.names
         self._types = {name: pa.string() for name in names}
 
-    def _numeric(self) -> list[str]:
+    def _numeric(self, notes: list[str]) -> list[str]:
         first = next(self._file.batches(), None)
         if first is None:
             raise InputError(f"{self._file.path.name} has column names, but no rows.")
-        names = [
-            field.name
-            for field in first.schema
-            if is_numeric(field.type) and field.name not in self._options.drop
-        ]
+        features = feature_names(self._file, self._options.drop, notes)
+        names = [name for name in features if is_numeric(first.schema.field(name).type)]
+        check_features(self._file, names)
         width = self._model.core.n_features_in_
         if len(names) != width:
             raise InputError(
@@ -191,6 +201,7 @@ class _Table(_Source):
 
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
         first_row = 1
+        place = {name: at for at, name in enumerate(self._features)}
         for batch in self._file.batches(self._types if self._file.is_text else None):
             columns = [numbers(batch.column(name), name, first_row) for name in self._features]
             lost = {n: missing(column) for n, column in zip(self._features, columns, strict=True)}
@@ -204,9 +215,8 @@ class _Table(_Source):
             kept = []
             for name in self.kept:
                 as_read = batch.column(name)
-                if name in self._features and name in self._types and self._file.is_text:
-                    at = self._features.index(name)
-                    as_read = as_read if self._keeps_text else columns[at]
+                if name in place and self._file.is_text and not self._keeps_text:
+                    as_read = columns[place[name]]
                 kept.append(as_read)
             yield kept, self._rows(columns), bad
             first_row += len(bad)

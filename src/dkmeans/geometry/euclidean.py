@@ -1,0 +1,42 @@
+"""Rows compared as they are."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.geometry.base import Geometry, Rounding
+from dkmeans.kernels.block import Floats, Matrix
+
+
+class Euclidean(Geometry):
+    """Plain Euclidean distances."""
+
+    bounded: ClassVar[bool] = False
+
+    def rows(self, X: Matrix) -> Matrix:
+        """Return the rows as they are."""
+        return X
+
+    def centers(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Round points to the type."""
+        return points.astype(dtype)
+
+    def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
+        """Return the points: centres may be anywhere."""
+        return points
+
+    def margin_radii(
+        self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
+    ) -> Floats:
+        """Distance to the plane between the two prototypes, less what rounding may add."""
+        allowance = (
+            16 * rounding.relative * (own + rival) + rounding.absolute**2 / rounding.relative
+        )
+        gain = rival - own
+        gain -= rounding.safety * allowance
+        return gain / (2 * slopes)
+
+    def slopes(self, gaps: Floats, own: Floats, rival: Floats, rounding: Rounding) -> Floats:
+        """Return the distances: the border is a plane halfway between two prototypes."""
+        return gaps
