@@ -46,64 +46,64 @@ class DiscriminativeKMeans(
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
-    """Cluster labelled data into prototypes that tell the classes apart.
+    """Cluster labelled data into prototypes that separate the classes.
 
     All rows start in one cluster. A cluster that holds more than one class splits, one child per
     class, and the children push each other apart; a cluster of one class moves to its mean. What
     remains is a small set of labelled prototypes, dense where classes meet and sparse where they
-    do not, and at once a nearest-prototype classifier. There is nothing random in it.
+    do not. They are also a nearest-prototype classifier. The method is deterministic.
 
     Parameters
     ----------
     max_clusters : int, "auto" or None, default=None
-        Budget of clusters, at least the number of classes. None grows until converged. "auto"
-        chooses it: a fifth of each class is held out, by a hash of the rows' values, models grow on
-        the others, and the fewest clusters count with which held-out rows err hardly more than at
-        best (by one standard error); then all rows are fitted. `path_` shows what was tried. Going
-        on from an earlier fit keeps the number once chosen.
+        Largest number of clusters, at least the number of classes. None grows until convergence.
+        "auto" chooses it: a fifth of each class is held out, by a hash of the rows' values, models
+        grow on the other rows, and the smallest number of clusters is chosen whose held-out error
+        is within one standard error of the lowest; then all rows are fitted. `path_` lists what
+        was tried. Continuing an earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
-        Where growth follows the paper: how far children push each other apart, as a multiple of
-        the distance between their class's mean and the mean of the cell's other rows. "size" takes
-        the share of the cell's weight that belongs to other classes.
+        With `growth="paper"`: how far children push each other apart, as a multiple of the distance
+        between their class's mean and the mean of the cell's other rows. "size" uses the share of
+        the cell's weight that belongs to other classes.
     growth : {"best", "paper"}, default="best"
-        How clusters are added. "best" is after the most accuracy: it splits the clusters that cost
-        most, lets the prototypes settle between splits, and is wary of wrong labels. "paper"
-        follows the rounds of the paper to the letter and stops at the budget. Going on from an
-        earlier fit follows the paper either way.
+        How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
+        cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
+        follows the rounds of the paper exactly and stops at the budget. Continuing an earlier fit
+        always follows the paper.
     refine : {"margin", None}, default=None
-        "margin" goes on, once the clusters are grown, to move them so that rows lie farther from
-        the border of their class: up to 60 passes over the rows, at the same number of clusters.
-        `partial_fit` refines on its first call only, as it needs all rows.
+        "margin" moves the prototypes after growth so that rows lie farther from the border of their
+        class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
+        refines on its first call only, as it needs all rows.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
-        are then those between vectors of length one: D^2 = 2 - 2 cos. Rows of zeros have no
-        direction; they are equally far from all.
+        are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
+        prototypes.
     min_cluster_size : float or None, default=None
-        Sum of `sample_weight` that a class needs in a cell to earn a cluster of its own.
+        Sum of `sample_weight` that a class needs in a cell to get a cluster of its own.
     max_iter : int, default=300
         Largest number of rounds.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class's rows. "balanced" gives all classes the same total.
         A class with less than a millionth of the largest factor counts as weight 0.
     prune : bool, default=False
-        Whether to drop, at the end, prototypes that no training label needs.
+        Whether to remove, at the end, prototypes that no training label needs.
     half_life : float or None, default=None
-        For `partial_fit` on data that drift: the number of new rows after which earlier rows
-        count half. None never forgets.
+        For `partial_fit` on drifting data: the number of new rows after which earlier rows count
+        half. None keeps their full weight.
     memory_mb : float or None, default=None
-        Bound on the memory for work arrays and blocks that are read, in MiB. It changes the speed,
+        Bound on the memory for work arrays and for blocks of data, in MiB. It affects the speed,
         never the result.
     checkpoint : path or None, default=None
-        File in which a fit notes every now and then how far it is. If it is ended by force, the
-        same call goes on from there, with the same result; at the end the file is removed.
+        File in which a fit saves its progress from time to time. If it is interrupted, the same
+        call resumes from there, with the same result; at the end the file is removed.
     warm_start : bool, default=False
         Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
-        Number of threads; None takes all cores this process may use, or `OMP_NUM_THREADS`.
-        It changes the speed, never the result.
+        Number of threads; None uses all cores this process may use, or `OMP_NUM_THREADS`.
+        It affects the speed, never the result.
     verbose : int, default=0
-        1 logs a line per round as information of the logger "dkmeans", on stderr where logging is
-        not set up; 2 also logs every pass of refinement, and the trials of "auto".
+        1 logs a line per round to the logger "dkmeans" at level INFO, or writes it to stderr if
+        logging is not set up; 2 also logs every pass of refinement, and the trials of "auto".
 
     Attributes
     ----------
@@ -114,15 +114,15 @@ class DiscriminativeKMeans(
     cluster_sizes_ : ndarray of shape (n_clusters_,)
         Sum of `sample_weight` over each prototype's rows.
     cluster_ids_ : ndarray of shape (n_clusters_,)
-        Lasting identity of each prototype; see `tree_`.
+        Permanent id of each prototype; see `tree_`.
     exemplars_ : ndarray of shape (n_clusters_,)
         Index of the training row that is nearest to each prototype, among those of its cell and
-        class; after `partial_fit`, among the rows of that call. -1 if there is none, or none is
-        known: in a model that `at(k)` gives, for a prototype that was moved or merged by hand, and
-        in files without it.
+        class; after `partial_fit`, among the rows of that call. -1 if there is none, or if it is
+        not known: in a model that `at(k)` returns, for a prototype that was moved or merged by
+        hand, and in files without it.
     labels_ : ndarray of shape (n_samples,)
         Index of the nearest prototype of each training row; after `partial_fit`, of each row of
-        that call. Not there after an edit by hand.
+        that call. Does not exist after an edit by hand.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_clusters_ : int
@@ -130,25 +130,25 @@ class DiscriminativeKMeans(
     n_iter_ : int
         Number of rounds.
     converged_ : bool
-        Whether no cell is mixed and nothing moves any more.
+        Whether no cell is mixed and no row changes its cell any more.
     inertia_ : float
         Weighted sum of squared distances to the assigned prototypes, over the same rows as
         `labels_`.
     conflicts_ : list of ndarray
-        Row numbers of each group of identical rows that carry different labels. The heaviest
-        class of a group counts as its label, the lowest on a tie.
+        Indices of each group of identical rows that have different labels. The heaviest class of
+        a group counts as its label, the lowest on a tie.
     history_ : History
         One row per round.
     path_ : Path
-        One row per number of clusters on the way: training error, held-out error (with "auto"),
-        cost. `path_.plot()` draws it, `at(k)` gives the model. If it would take too much memory,
-        some numbers in between are left out. Not there after an edit by hand.
+        One row per number of clusters during growth: training error, held-out error (with "auto"),
+        cost. `path_.plot()` plots it, `at(k)` returns the model. If it would take too much memory,
+        some numbers in between are left out. Does not exist after an edit by hand.
     tree_ : Tree
-        Who split from whom, over all calls.
+        Parent of each prototype, over all calls.
     changes_ : Changes
-        What the last call did to each prototype.
+        What the last call changed.
     rejection_ : Rejection
-        Thresholds of `set_rejection`, one row per prototype. Not there before it, and gone after
+        Thresholds of `set_rejection`, one row per prototype. Does not exist before it, nor after
         the next fit or edit.
     n_features_in_ : int
         Number of features.
@@ -160,9 +160,9 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    Run to convergence, it fits every training label, and so it fits noise too: set `max_clusters`
-    or `min_cluster_size` where labels are uncertain. Distances are Euclidean, so scale features
-    that have different units.
+    At convergence every training label is fitted, noise included: set `max_clusters` or
+    `min_cluster_size` if labels are uncertain. Distances are Euclidean, so scale features that
+    have different units.
 
     Examples
     --------
@@ -225,11 +225,11 @@ class DiscriminativeKMeans(
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows; float32 stays float32. Or data that is read block by block: the path of a table
-            or folder, a `TableBlocks`, a function that makes batches (X, y), or a Dask array or
+            or folder, a `TableBlocks`, a function that returns batches (X, y), or a Dask array or
             dataframe.
         y : array-like of shape (n_samples,)
             Class labels: text or integers. For a path or a Dask dataframe, the name of the label
-            column; left out where X brings its own.
+            column; not given if X has labels of its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0. A weight of 3 is the same as the row three times; a row of weight 0
             takes no part, but gets a label. For a path, the name of the weight column.
@@ -237,7 +237,7 @@ class DiscriminativeKMeans(
         Returns
         -------
         self : DiscriminativeKMeans
-            The fitted estimator. If anything goes wrong it stays as it was.
+            The fitted estimator. After an error it is as it was before.
         """
         warm = self.warm_start and hasattr(self, "_fitted")
         how = Continuation.WARM if warm else Continuation.FRESH
@@ -246,9 +246,9 @@ class DiscriminativeKMeans(
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Go on with new rows only; the first call is like `fit`.
+        """Continue with new rows only; the first call is like `fit`.
 
-        Earlier rows take part as the weight and sum that each prototype remembers of each class.
+        Earlier rows count by the weight and sum that each prototype keeps for each class.
 
         Parameters
         ----------
@@ -257,14 +257,14 @@ class DiscriminativeKMeans(
         y : array-like of shape (n_samples,)
             Their class labels; classes not seen before may appear.
         classes : array-like, optional
-            Class labels to know of beforehand. They need not be announced.
+            Class labels known in advance; they are not required.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0 of the new rows.
 
         Returns
         -------
         self : DiscriminativeKMeans
-            The estimator. If anything goes wrong it stays as it was.
+            The estimator. After an error it is as it was before.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -275,14 +275,14 @@ class DiscriminativeKMeans(
         return self._fit(X, y, sample_weight, how, classes)
 
     def at(self, k: int) -> Self:
-        """Give the model that the fit passed through with the most clusters that are at most k.
+        """Return the largest model with at most k clusters that the fit passed through.
 
         Nothing is fitted again.
 
         Parameters
         ----------
         k : int
-            Most clusters; `path_` lists those that there are.
+            Largest number of clusters; `path_` lists the available ones.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class DiscriminativeKMeans(
         return self.classes_[self._fitted.prototypes.classes[nearest]]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Tell what share of rows gets the right class.
+        """Return the accuracy: the share of rows whose predicted class is correct.
 
         Parameters
         ----------
@@ -393,10 +393,10 @@ class DiscriminativeKMeans(
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
-        It is in proportion to 1 / D_c^p, with D_c the distance to the nearest prototype of class
-        c and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from
-        all. The exponent grows with d because distances differ less and less there. A class
-        without a prototype gets 0. For calibrated probabilities use scikit-learn's
+        It is proportional to 1 / D_c^p, with D_c the distance to the nearest prototype of class c
+        and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from all.
+        The exponent grows with d because distances differ less in many dimensions. A class without
+        a prototype gets 0. For calibrated probabilities use scikit-learn's
         `CalibratedClassifierCV`.
 
         Parameters
@@ -413,12 +413,12 @@ class DiscriminativeKMeans(
         return prediction.class_probabilities(self._fitted, X, threads_of(self))
 
     def explain(self, X: Any) -> Explanation:
-        """Tell of each row which prototype won, which came next, and how safe that is.
+        """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
-        The certified radius is a promise: a row that is moved by less, in whatever direction, gets
-        the same class from `predict`. With C the predicted class, it is the largest distance, over
-        the prototypes i of C, to the planes half-way between i and all prototypes of other
-        classes; with `metric="cosine"` these planes go through the origin. Rounding is allowed for.
+        The certified radius is a guarantee: a row that moves by less, in any direction, gets the
+        same class from `predict`. With C the predicted class, it is the maximum over the prototypes
+        i of C of the distance to the nearest plane halfway between i and a prototype of another
+        class; with `metric="cosine"` these planes go through the origin. It accounts for rounding.
 
         Parameters
         ----------
@@ -428,9 +428,9 @@ class DiscriminativeKMeans(
         Returns
         -------
         explanation : Explanation
-            A column per thing told, with a value per row: `label`, `prototype`, `id`, `size`,
-            `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`,
-            `radius`. `to_pandas()` makes a table of it, `plot(image_shape=...)` a picture.
+            A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
+            `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
+            and `radius`. It has `to_pandas()` and `plot(image_shape=...)`.
 
         Examples
         --------
@@ -457,24 +457,23 @@ class DiscriminativeKMeans(
     ) -> Suspects:
         """List training rows whose label may be wrong, the most suspicious first.
 
-        Around each row, the rows of its class and those of others are met cell by cell, the row
-        itself left out. The score compares how far one has to go for 1, 2, 4, 8 and 16 rows of
-        its class (O) and of others (R): it is the mean of O^2 / (O^2 + R^2).
+        The score compares the distances within which there are t rows of the row's own class (O)
+        and of other classes (R), the row itself left out: it is the mean of O^2 / (O^2 + R^2) over
+        t = 1, 2, 4, 8 and 16.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
-            The rows. Without them, the fit must have seen all rows in its last call, and each
-            row is taken to be where the rows of its class in its cell are on average. With them
-            the list is more precise, and any model will do: loaded, edited, `at(k)`, or after
-            `partial_fit`.
+            The rows. Without them, the last call must have been `fit`, and each row is assumed to
+            lie at the mean of the rows of its class in its cell. With them the list is more
+            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
         y : array-like of shape (n_samples,), optional
             Their labels, if X is given.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights >= 0, if X is given; without X, those of the fit count.
+            Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
-            How many rows to list, whatever their score. By default those that score above 0.5,
-            and conflicts.
+            Number of rows to list, whatever their score. By default all rows with a score above
+            0.5, and conflicts.
 
         Returns
         -------
@@ -509,14 +508,15 @@ class DiscriminativeKMeans(
 
         Two prototypes *face* each other if no third one is nearer to both than they are to each
         other; the point midway between them is then on the border of their cells. Classes meet
-        if prototypes of theirs face each other, if one cost the other a prototype, or if rows of
-        one lie in cells of the other.
+        if their prototypes face each other, if one cost the other a prototype, or if rows of one
+        lie in cells of the other.
 
-        Every class needs one prototype: its oldest one counts for nobody. Every further one counts
-        for the class of its parent in `tree_`, if that is another class, as in the paper's
-        splits. If it is the same one, as `growth="best"` splits clusters of one class, it counts
-        for the class of the nearest prototype of another class (the lowest class on a tie). So
-        the column `prototypes` adds up to `n_clusters_` less the number of classes that have any.
+        Every class needs one prototype, so its oldest one does not count. Every further one counts
+        for the pair of its class and the class of its parent in `tree_`, if the two differ, as in
+        the paper's splits. If they are the same, as `growth="best"` splits clusters of one class,
+        it counts for the class of the nearest prototype of another class (the lowest class on a
+        tie). So the column `prototypes` sums to `n_clusters_` minus the number of classes that
+        have prototypes.
 
         Returns
         -------
@@ -542,32 +542,32 @@ class DiscriminativeKMeans(
     def set_rejection(
         self, X: Any, *, false_alarm_rate: float = 0.05, per: reject.Per = "class"
     ) -> Self:
-        """Choose from where on a row is too strange to be of a known class.
+        """Choose the thresholds above which rows are rejected as of no known class.
 
-        A row is the stranger the farther it is from its nearest prototype, and the more it is
-        between two classes: with D the distance to the nearest prototype and R that to the nearest
-        prototype of another class, its strangeness is D^2 / R (D if there is one class only).
-        Thresholds are such that new rows of known classes are rejected at `false_alarm_rate` at
-        most, on average over held-out rows and new ones that come from the same source (split
-        conformal prediction). Nothing is known about rows of other classes, and so nothing is
-        promised about how many of them are rejected.
+        The strangeness of a row is D^2 / R, with D the distance to the nearest prototype and R that
+        to the nearest prototype of another class (D if there is only one class): it grows with the
+        distance to all prototypes, and is larger between two classes. Thresholds are chosen by
+        split conformal prediction: new rows of known classes are rejected at a rate of at most
+        `false_alarm_rate`, on average over held-out and new rows from the same distribution.
+        Nothing is known about rows of other classes, so there is no guarantee on how many of them
+        are rejected.
 
-        Any new fit, `partial_fit` or edit drops the thresholds, as they belong to the prototypes
-        that there were: call it again.
+        A new fit, `partial_fit` or edit drops the thresholds, as they belong to the earlier
+        prototypes: call it again.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows of the known classes that the fit has **not** seen; labels are not needed.
+            Rows of the known classes that were **not** used in the fit; labels are not needed.
             Prototypes are nearer to training rows than to new ones, so thresholds from training
-            rows would be too low, and would reject more than promised.
+            rows would be too low, and would reject too many rows.
         false_alarm_rate : float between 0 and 1, default=0.05
-            Largest share of rows of known classes to be rejected. At least
-            1 / false_alarm_rate - 1 rows are needed, 19 for 0.05.
+            Largest share of rows of known classes to reject. At least 1 / false_alarm_rate - 1
+            rows are needed, 19 for 0.05.
         per : {"class", "prototype", "all"}, default="class"
-            For whose rows the rate holds: those of each predicted class, those of each nearest
+            Rows for which the rate holds: those of each predicted class, those of each nearest
             prototype, or all together. Groups with too few rows share a threshold: prototypes with
-            others of their class, classes with other classes. `rejection_` tells who does.
+            others of their class, classes with other classes. `rejection_` shows which ones.
 
         Returns
         -------
@@ -597,7 +597,7 @@ class DiscriminativeKMeans(
 
     @lazily
     def unknown_score(self, X: Any) -> npt.NDArray[np.floating]:
-        """Compute how strange rows are, in terms of the threshold of their nearest prototype.
+        """Compute the strangeness of rows, divided by the threshold of their nearest prototype.
 
         Parameters
         ----------
@@ -607,8 +607,8 @@ class DiscriminativeKMeans(
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            From 0 up; rows above 1 are rejected. Where the threshold is 0, rows that are not on a
-            prototype get the largest number there is.
+            At least 0; rows above 1 are rejected. If the threshold is 0, rows that are not on a
+            prototype get the largest finite number of the type.
         """
         rejection = self._rejection()
         X = check_rows(self, X)
@@ -616,7 +616,7 @@ class DiscriminativeKMeans(
 
     @lazily
     def is_known(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Tell whether rows may be of a known class: whether `unknown_score` is at most 1.
+        """Return whether rows may be of a known class: whether `unknown_score` is at most 1.
 
         Parameters
         ----------
@@ -631,21 +631,21 @@ class DiscriminativeKMeans(
         return np.asarray(self.unknown_score(X) <= 1)
 
     def predict_or_reject(self, X: Any, rejected: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each row, or that it is of none of the known ones.
+        """Predict the class of each row, or reject it as of no known class.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows.
         rejected : None, number or text, default=None
-            What stands for "none of the known classes". None gives an array of objects. Otherwise
-            it is of the kind of the class labels and none of them, for instance -1 or "unknown",
-            and labels stay numbers or text.
+            Value for rejected rows. None gives an array of objects. Otherwise it must have the
+            kind of the class labels and not be one of them, for instance -1 or "unknown"; then
+            labels stay numbers or text.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Class labels as `predict` gives them, and `rejected`.
+            Class labels as `predict` returns them, or `rejected`.
 
         Examples
         --------
@@ -666,7 +666,7 @@ class DiscriminativeKMeans(
         return labels
 
     def drop(self, ids: Any) -> Self:
-        """Remove prototypes by id, with all that they remember.
+        """Remove prototypes by id, with what they keep of their rows.
 
         Parameters
         ----------
@@ -676,7 +676,7 @@ class DiscriminativeKMeans(
         Returns
         -------
         self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+            The estimator, without the attributes that describe training rows, such as `labels_`.
         """
         ids = validate.check_ids(self, ids, leave_one=True)
         return self._publish(edit.drop(self._fitted, ids))
@@ -692,44 +692,44 @@ class DiscriminativeKMeans(
         Returns
         -------
         self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+            The estimator, without the attributes that describe training rows, such as `labels_`.
         """
         ids = validate.check_ids(self, ids, one_class=True)
         return self._publish(edit.merge(self._fitted, ids))
 
     def set_center(self, id: int, center: Any) -> Self:
-        """Put a prototype somewhere else.
+        """Move a prototype.
 
         Parameters
         ----------
         id : int
             Entry of `cluster_ids_`.
         center : array-like of shape (n_features_in_,)
-            Where it should be.
+            Its new position.
 
         Returns
         -------
         self : DiscriminativeKMeans
-            The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
+            The estimator, without the attributes that describe training rows, such as `labels_`.
         """
         ids = validate.check_ids(self, id)
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; `dkmeans.load` reads it.
+        """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
-            Where to; an earlier file is replaced.
+            The file; an existing one is replaced.
         """
         from dkmeans.files.model_file import save
 
         save(self, path)
 
     def to_onnx(self) -> Any:
-        """Turn the fitted model into an ONNX graph (onnx must be installed).
+        """Convert the fitted model to an ONNX graph (onnx must be installed).
 
         Returns
         -------
@@ -741,7 +741,7 @@ class DiscriminativeKMeans(
         return to_onnx(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what is supported."""
+        """Declare what is supported, for scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
