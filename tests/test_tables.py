@@ -259,7 +259,7 @@ def test_a_long_header(place, monkeypatch):
 
 def test_long_rows_of_numbers(place, monkeypatch):
     monkeypatch.setattr(textfiles, "PART", 100)
-    X = -np.random.default_rng(0).random((4, 200)) / 1e300
+    X = -np.random.default_rng(0).random((4, 200)) / 1e100
     columns = {**{f"f{j}": X[:, j] for j in range(200)}, "kind": list("abab")}
     (place / "wide.csv").write_text(text(columns))
     assert len(textfiles.header(place / "wide.csv", ",")) == 201

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
 from dkmeans import validate
-from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
+from dkmeans.checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.questions.condense import KINDS, Keep, choose_representatives
@@ -252,7 +252,7 @@ def _condense(
     kept = choose_representatives(
         model._fitted,
         validate.check_rows(model, X),
-        np.searchsorted(model.classes_, np.asarray(y).ravel()),
+        np.searchsorted(model.classes_, np.asarray(as_labels(y)).ravel()),
         weights,
         keep,
         lambda tied: _dense(_rows_of(X, tied)),
@@ -290,7 +290,7 @@ def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
         )
     if not (whole or share):
         return n
-    n_classes = len(np.unique(np.asarray(y)))
+    n_classes = len(np.unique(np.asarray(as_labels(y))))
     if whole and n < n_classes:
         raise ValueError(
             f"n={n} is less than the number of classes in y, which is {n_classes}: something must "

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans import validate
 from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
-from dkmeans.checks import check_sample_weight
+from dkmeans.checks import as_labels, check_sample_weight
 from dkmeans.dask_prediction import computed_score, lazily
 from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
@@ -88,8 +88,8 @@ class DiscriminativeKMeans(
     prune : bool, default=False
         Whether to remove, at the end, prototypes that no training label needs.
     half_life : float or None, default=None
-        For `partial_fit` on drifting data: the number of new rows after which earlier rows count
-        half. None keeps their full weight.
+        For `partial_fit` on drifting data: the weight of new rows (their number if they have no
+        weights) after which earlier rows count half. None keeps their full weight.
     memory_mb : float or None, default=None
         Bound on the memory for work arrays and for blocks of data, in MiB. It affects the speed,
         never the result.
@@ -100,7 +100,7 @@ class DiscriminativeKMeans(
         Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use, or `OMP_NUM_THREADS`.
-        It affects the speed, never the result.
+        At most four per core are started. It affects the speed, never the result.
     verbose : int, default=0
         1 logs a line per round to the logger "dkmeans" at level INFO, or writes it to stderr if
         logging is not set up; 2 also logs every pass of refinement, and the trials of "auto".
@@ -329,7 +329,7 @@ class DiscriminativeKMeans(
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, as_labels(y), sample_weight))
 
     @lazily
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
@@ -713,6 +713,10 @@ class DiscriminativeKMeans(
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
         ids = validate.check_ids(self, id)
+        if len(ids) > 1:
+            raise ValueError(
+                f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."
+            )
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from math import nan
 from typing import Any
 
+import numpy as np
+
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
 from dkmeans.engine.choose import Choice, attempt, choose
@@ -67,8 +69,9 @@ def start_run(
 
 def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Choice:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
-    rows, n_classes = prepared.source.rows, len(prepared.training.classes)
+    rows = prepared.source.rows
     hashes, (_, y, weights) = rows.hashes(), rows.labelled()
+    n_classes = len(np.unique(y if weights is None else y[weights > 0]))
     ended = False
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
@@ -78,12 +81,12 @@ def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listene
         return ended
 
     attempts, weight = [], 0.0
-    for part in hold_out(hashes, y, weights, n_classes):
+    for part in hold_out(hashes, y, weights, len(prepared.training.classes)):
         # Half as many prototypes as rows would not be a summary of them.
         most = max(n_classes, part.n_left // 2)
         others = rows.without(hashes, part.lowest, part.highest)
         run = Run(others, replace(prepared.rules, max_clusters=most))
-        attempts.append(attempt(run, part, prepared.source.weight_unit, tell))
+        attempts.append(attempt(run, part, prepared.source.weight_unit, n_classes, tell))
         weight += part.weight
         if ended:
             break

@@ -104,8 +104,11 @@ def _path_of_search(
 
 def _sizes(training: Training, unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
     """Sum the user's weights by prototype."""
-    weights = memory.weights[0] * unit / training.factors[memory.classes]
-    return np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    fraction, exponent = np.frexp(unit)
+    weights = memory.weights[0] * fraction / training.factors[memory.classes]
+    sums = np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    with np.errstate(over="ignore"):  # sums in the user's weights may be infinite
+        return np.ldexp(sums, exponent)
 
 
 def _training_classes(training: Training) -> TrainingClasses:

@@ -18,6 +18,7 @@ from dkmeans.engine.cells import Rules
 from dkmeans.engine.run import Run, Start
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import geometry_of
+from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
 from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 from dkmeans.results.fit_record import TreeLog
@@ -156,8 +157,14 @@ def _start(estimator: Any, before: Fitted, training: validate.Training, how: Con
     memory = before.memory.recoded(np.searchsorted(training.classes, before.classes))
     new_rows = how is Continuation.NEW_ROWS
     if new_rows and estimator.half_life is not None:
-        memory = memory.forgetting(0.5 ** (len(training.y) / estimator.half_life))
+        memory = memory.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
     return Start(before.prototypes_among(training.classes), memory, only_new=new_rows)
+
+
+def _total_weight(training: validate.Training) -> float:
+    """Sum the weights of all rows; a weight of 3 is the row three times."""
+    one_group = np.zeros(len(training.y), dtype=np.intp)
+    return float(exact_totals(one_group, training.sample_weight, 1)[0])
 
 
 def _rules(
@@ -176,7 +183,7 @@ def _rules(
     max_clusters = estimator.max_clusters
     if max_clusters == "auto":
         # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
-        most = None if before is None else max(before.n_clusters, len(training.classes))
+        most = None if before is None else max(before.n_clusters, training.n_classes)
         max_clusters = most
     return Rules(
         estimator.repulsion,

@@ -66,6 +66,7 @@ def attempt(
     run: Run,
     held_out: HeldOut,
     weight_unit: float,
+    n_classes: int,
     tell: Callable[[dict[str, Any], Prototypes], bool],
 ) -> Attempt:
     """Grow on the rows that are not held out, and evaluate each number of clusters on the others.
@@ -77,6 +78,8 @@ def attempt(
     held_out : HeldOut
     weight_unit : float
         A weight of 1 here, in the user's weights.
+    n_classes : int
+        Number of classes that have rows with a weight.
     tell : callable
         Called with the record and the prototypes of each round; True ends the attempt.
     """
@@ -109,7 +112,7 @@ def attempt(
             run.undo(refined, state)
             run.converged = converged
         best = min(trail, key=lambda w: (w.heldout_error, len(w)))
-        far = max(_MAX_TIMES_BEST * len(best), _MIN_PER_CLASS * run.rows.n_classes)
+        far = max(_MAX_TIMES_BEST * len(best), _MIN_PER_CLASS * n_classes)
         if stopped or (state.round and (best.heldout_error == 0 or count >= far)):
             break
     return Attempt(trail, losses, run.tree, records)

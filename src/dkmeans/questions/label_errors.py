@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from dkmeans.checks import InvalidParameterError, check_same_kind
+from dkmeans.checks import InvalidParameterError, as_labels, check_same_kind
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.rowhash import Hashes
@@ -59,7 +59,7 @@ def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
 
 def known_classes(model: Fitted, y: Any, n_rows: int) -> Indices:
     """Convert labels to class numbers, and refuse those that the model does not know."""
-    y = column_or_1d(y)
+    y = column_or_1d(as_labels(y))
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} labels, but X has {n_rows} rows.")
     check_same_kind(model.classes, y)
