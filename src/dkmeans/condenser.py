@@ -25,19 +25,20 @@ class Condensed(NamedTuple):
     Attributes
     ----------
     X : array, CSR matrix or DataFrame of shape (n_kept, n_features)
-        What is kept, of the same kind as the X that was given (pandas and polars included).
+        Rows that are kept, in the same kind of container as the X that was given (pandas and
+        polars included).
     y : array or Series of shape (n_kept,)
         Class labels.
     weight : array or Series of shape (n_kept,)
-        Sum of `sample_weight` over the rows that each one stands for: those of its class that are
+        Sum of `sample_weight` over the rows that each one represents: those of its class that are
         nearer to its prototype than to the others of the class. A Series if `sample_weight` was.
     indices : ndarray of shape (n_kept,) or None
-        Which rows were kept; None for prototypes, which are no rows.
+        Indices of the rows that were kept; None for prototypes.
 
     Notes
     -----
-    With pandas, X, y and weight have the same index: exemplars that of their rows in the X that was
-    given, prototypes a new one.
+    With pandas, X, y and weight have the same index: for exemplars, that of their rows in X; for
+    prototypes, a new one.
     """
 
     X: Any
@@ -55,7 +56,7 @@ def condense(
     sample_weight: Any = None,
     **parameters: Any,
 ) -> Condensed:
-    """Replace labelled rows by a few that stand for them, to be used with k-NN, for instance.
+    """Replace labelled rows by a few that represent them, for use with k-NN, for instance.
 
     Parameters
     ----------
@@ -64,17 +65,17 @@ def condense(
     y : array-like of shape (n_samples,)
         Class labels.
     n : int, float, "auto" or None, default=0.05
-        How many to keep at most: a number, a share between 0 and 1 of the rows, where identical
-        rows count once and those of weight 0 not at all, "auto" to have it chosen on held-out
-        rows, or None to grow until every row is told apart. No fewer than there are classes.
+        Largest number of rows to keep: an integer; a share of the rows between 0 and 1, where
+        identical rows count once and rows of weight 0 do not count; "auto" to choose it on held-out
+        rows; or None to grow until convergence. At least one row per class is kept.
     keep : {"prototypes", "exemplars"}, default="prototypes"
-        "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
-        prototype the nearest of the rows that it stands for. They need to be more.
+        "prototypes" keeps the centres, which have the lowest error. "exemplars" keeps real rows:
+        for each prototype the nearest of the rows that it represents. More of them are needed.
     sample_weight : array-like of shape (n_samples,), optional
         Weights >= 0 of the rows.
     **parameters
-        Of `DiscriminativeKMeans`. `refine` is "margin" for prototypes and None for exemplars
-        unless given.
+        Parameters of `DiscriminativeKMeans`. By default `refine` is "margin" for prototypes and
+        None for exemplars.
 
     Returns
     -------
@@ -107,33 +108,33 @@ def condense(
 
 
 class Condenser(BaseEstimator):
-    """Replace labelled rows by a few that stand for them, as a step of a pipeline.
+    """Replace labelled rows by a few that represent them, as a step of a pipeline.
 
-    It follows imbalanced-learn's convention for samplers: put it before a classifier in
-    `imblearn.pipeline.Pipeline`. There rows are condensed when the pipeline is fitted, and left as
-    they are when it predicts.
+    It follows imbalanced-learn's convention for samplers: use it before a classifier in
+    `imblearn.pipeline.Pipeline`. Rows are then condensed when the pipeline is fitted, and unchanged
+    when it predicts.
 
     Parameters
     ----------
     n : int, float, "auto" or None, default=0.05
-        How many to keep at most: a number, a share between 0 and 1 of the rows, where identical
-        rows count once and those of weight 0 not at all, "auto" to have it chosen on held-out
-        rows, or None to grow until every row is told apart. No fewer than there are classes.
+        Largest number of rows to keep: an integer; a share of the rows between 0 and 1, where
+        identical rows count once and rows of weight 0 do not count; "auto" to choose it on held-out
+        rows; or None to grow until convergence. At least one row per class is kept.
     keep : {"prototypes", "exemplars"}, default="prototypes"
-        "prototypes" keeps the centres, which err least. "exemplars" keeps real rows: for each
-        prototype the nearest of the rows that it stands for. They need to be more.
+        "prototypes" keeps the centres, which have the lowest error. "exemplars" keeps real rows:
+        for each prototype the nearest of the rows that it represents. More of them are needed.
     estimator : DiscriminativeKMeans, optional
-        How to grow the prototypes; a copy of it is fitted, with `max_clusters` set by `n`. If not
-        given, one with `refine="margin"` for prototypes, and without for exemplars.
+        Estimator of which a copy is fitted, with `max_clusters` set by `n`. By default one with
+        `refine="margin"` for prototypes, and without refinement for exemplars.
 
     Attributes
     ----------
     estimator_ : DiscriminativeKMeans
         The fitted copy.
     sample_indices_ : ndarray of shape (n_kept,)
-        Which rows were kept; only for exemplars.
+        Indices of the rows that were kept; only for exemplars.
     sample_weight_ : ndarray of shape (n_kept,)
-        Sum of `sample_weight` over the rows that each one stands for.
+        Sum of `sample_weight` over the rows that each one represents.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -162,7 +163,7 @@ class Condenser(BaseEstimator):
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Do all that `fit_resample` does, but for giving back what is kept.
+        """Do the same as `fit_resample`, but return the sampler.
 
         Parameters
         ----------
@@ -196,7 +197,7 @@ class Condenser(BaseEstimator):
         Returns
         -------
         X, y : as given, but shorter
-            What is kept, and its class labels.
+            Rows that are kept, and their class labels.
         """
         model = self.estimator
         if model is None:
@@ -219,7 +220,7 @@ class Condenser(BaseEstimator):
         return small.X, small.y
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what is supported."""
+        """Declare what is supported, for scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
@@ -227,14 +228,14 @@ class Condenser(BaseEstimator):
 
 
 def _refinement(keep: Any) -> Literal["margin"] | None:
-    """Refined prototypes err least, but lie apart from the rows, so rows near them err more."""
+    """Return the default: refined prototypes are more accurate, but farther from their rows."""
     return "margin" if keep == "prototypes" else None
 
 
 def _condense(
     model: DiscriminativeKMeans, X: Any, y: Any, n: Any, keep: Keep, sample_weight: Any
 ) -> tuple[Condensed, DiscriminativeKMeans]:
-    """Fit a model, and take what it keeps."""
+    """Fit a model, and choose what to keep."""
     if not (isinstance(keep, str) and keep in KINDS):
         raise InvalidParameterError(
             f"keep={keep!r} is not accepted: it must be 'prototypes' or 'exemplars'."
@@ -275,7 +276,7 @@ def _count_items(model: DiscriminativeKMeans, X: Any, weights: Floats) -> int:
 
 
 def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
-    """Turn what users say of how many to keep into a budget of clusters; `count` counts rows."""
+    """Convert `n` to a number of clusters; `count` counts the rows."""
     whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
     share = is_real(n) and not whole
     if not (
@@ -300,7 +301,7 @@ def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
 
 
 def _rows_of(X: Any, indices: Indices) -> Any:
-    """Take rows of what was given, as they are."""
+    """Select rows in the container that was given."""
     if hasattr(X, "iloc"):
         return X.iloc[indices]
     if _is_polars(X):
@@ -315,7 +316,7 @@ def _dense(rows: Any) -> npt.NDArray[Any]:
 
 
 def _as_given(X: Any, values: npt.NDArray[np.floating]) -> Any:
-    """Make new rows what the old ones were: a DataFrame, a sparse matrix or an array."""
+    """Return new rows in the same kind of container: a DataFrame, a sparse matrix or an array."""
     if hasattr(X, "iloc"):
         return type(X)(values.copy(), columns=X.columns)
     if _is_polars(X):
@@ -328,7 +329,7 @@ def _as_given(X: Any, values: npt.NDArray[np.floating]) -> Any:
 def _column_as_given(
     given: Any, values: npt.NDArray[Any], small: Any, indices: Indices | None, *, keep_type: bool
 ) -> Any:
-    """Make values a Series, if one was given; in pandas with the index of what is kept."""
+    """Return values as a Series, if one was given; in pandas with the index of the kept rows."""
     if _is_polars(given):
         return type(given)(given.name, values, dtype=given.dtype if keep_type else None)
     if not (hasattr(given, "iloc") and hasattr(given, "name")):

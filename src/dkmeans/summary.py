@@ -56,7 +56,7 @@ def to_html(model: Any) -> str:
 
 
 def ending(model: Any) -> str:
-    """Say in a few words why a fit ended.
+    """Describe in a few words why a fit ended.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _cell(text: str, side: str, kind: str = "td") -> str:
 
 
 def _bar(sizes: npt.NDArray[np.floating], heaviest: float) -> str:
-    """Draw the sizes of a class's clusters side by side, the largest first."""
+    """Draw a bar of the cluster sizes of a class, the largest first."""
     if not len(sizes) or heaviest <= 0:
         return ""
     widths = np.sort(sizes)[::-1] * (_BAR_WIDTH / heaviest)
