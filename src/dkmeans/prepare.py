@@ -21,7 +21,6 @@ from dkmeans.geometry import geometry_of
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
 from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
-from dkmeans.results.fit_record import TreeLog
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
 _NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
@@ -35,7 +34,7 @@ class Continuation(Enum):
     NEW_ROWS = "new rows"  # from the prototypes of an earlier fit, with new rows only
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedFit:
     """A fit with checked parameters and data, ready to run."""
 
@@ -45,7 +44,6 @@ class PreparedFit:
     how: Continuation
     before: Fitted | None  # the model that it continues
     start: Start | None
-    tree: TreeLog | None
     search: bool  # whether the number of clusters is still to be chosen
     can_end_search: bool  # not with a checkpoint, as resuming has to repeat the same passes
 
@@ -54,7 +52,8 @@ class PreparedFit:
         rules = self.rules
         if n_clusters is not None:
             rules = replace(rules, max_clusters=n_clusters)
-        return Run(self.source.rows, rules, self.start, self.tree)
+        tree = None if self.before is None else self.before.tree_log(self.training.classes)
+        return Run(self.source.rows, rules, self.start, tree)
 
     def predictor(self, prototypes: Prototypes) -> Predictor:
         """Make a model of prototypes during the fit."""
@@ -104,13 +103,12 @@ def prepare(
             journal=journal,
         )
         yield PreparedFit(
-            training,
-            source,
-            _rules(estimator, training, source, how, before),
-            how,
-            before,
-            start,
-            None if before is None else before.tree_log(training.classes),
+            training=training,
+            source=source,
+            rules=_rules(estimator, training, source, how, before),
+            how=how,
+            before=before,
+            start=start,
             search=budget == "auto" and before is None,
             can_end_search=journal is None,
         )
