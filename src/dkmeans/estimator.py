@@ -56,13 +56,15 @@ class DiscriminativeKMeans(
     Parameters
     ----------
     max_clusters : int, "auto" or None, default=None
-        Largest number of clusters, at least the number of classes. None grows until convergence.
-        "auto" chooses it: a fifth of each class is held out, by a hash of the rows' values, models
-        grow on the other rows, and the smallest number of clusters is chosen whose held-out error
-        is within one standard error of the lowest; then all rows are fitted. `path_` lists what
-        was tried. Continuing an earlier fit keeps the number once chosen.
+        Largest number of clusters, at least the number of classes. Every class gets a cluster,
+        unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
+        rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
+        each class is held out, by a hash of the rows' values, models grow on the other rows, and
+        the smallest number is chosen whose held-out error is within one standard error of the
+        lowest; then all rows are fitted. `path_` lists what was tried. Continuing an earlier fit
+        keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
-        With `growth="paper"`: how far children push each other apart, as a multiple of the distance
+        How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
         the cell's weight that belongs to other classes.
     growth : {"best", "paper"}, default="best"
