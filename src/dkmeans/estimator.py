@@ -311,7 +311,7 @@ class DiscriminativeKMeans(
             Class labels.
         """
         nearest = self.predict_cluster(X)
-        return self.classes_[self._fitted.prototypes.classes[nearest]]
+        return self._fitted.cluster_classes[nearest]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.
