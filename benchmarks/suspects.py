@@ -24,8 +24,8 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.engine.dispute import dispute
-from dkmeans.engine.groups import Groups
+from dkmeans.questions.neighbourhood import label_disagreement
+from dkmeans.questions.row_groups import Groups
 
 SHARE = 0.05
 NEIGHBOURS = (5, 10, 20)
@@ -98,7 +98,7 @@ def one_by_one(X, y):
     groups = Groups(X[order].astype(np.float64), y[order], np.ones(len(y)))
     own = np.empty(len(y), dtype=np.intp)
     own[order] = np.arange(len(y))
-    return dispute(X, y, own, np.ones(len(y)), groups, 1.0, 2)[0]
+    return label_disagreement(X, y, own, np.ones(len(y)), groups, 1.0, 2)[0]
 
 
 def methods(X, y, near, more):

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import dkmeans
-from dkmeans.export.write import write
+from dkmeans.files import write
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)

@@ -11,7 +11,7 @@ from strategies import examples, parameters, weighted
 
 import dkmeans
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine.facing import find_facing
+from dkmeans.questions.class_adjacency import find_facing
 
 
 def naive_borders(model, X, y, w):

@@ -21,8 +21,8 @@ from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import changed
+from dkmeans.prototypes import Prototypes
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
     pytest.skip("nothing is compiled here", allow_module_level=True)

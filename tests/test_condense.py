@@ -105,7 +105,7 @@ def test_order_of_rows_changes_nothing_that_is_kept(data, metric, random):
 def test_blocks_threads_and_sparsity_change_nothing(digits, keep, monkeypatch):
     X, y = digits
     one = condense(X, y, 30, keep=keep, refine=None, n_threads=1)
-    monkeypatch.setattr("dkmeans.engine.stand_ins._VALUES", 640)
+    monkeypatch.setattr("dkmeans.questions.condense._TILE_VALUES", 640)
     for matrix in (sp.csr_matrix, sp.csr_array):
         two = condense(matrix(X), y, 30, keep=keep, refine=None, n_threads=2)
         assert isinstance(two.X, matrix)

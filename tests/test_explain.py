@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from strategies import examples, labelled, weighted
 
 from dkmeans import DiscriminativeKMeans, load
-from dkmeans.engine import certify
 from dkmeans.kernels.sphere import unit_rows
+from dkmeans.questions import certify
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 DTYPES, METRICS = (np.float64, np.float32), ("euclidean", "cosine")
@@ -120,8 +120,8 @@ def test_awkward_rows_stand_attacks_too(data, metric, shift, scale):
 def test_large_models_and_any_number_of_threads_give_the_same_bits(fitted, monkeypatch):
     model, X = fitted
     before = model.explain(X)
-    monkeypatch.setattr(certify, "_SMALL", 0)
-    monkeypatch.setattr(certify, "_ARRAYS", 40_000)  # tiles of few rows
+    monkeypatch.setattr(certify, "_MAX_CACHED_PAIRS", 0)
+    monkeypatch.setattr(certify, "_WORK_ARRAYS", 40_000)  # tiles of few rows
     for threads in (1, 3):
         again = model.set_params(n_threads=threads).explain(X)
         for name in before.columns:

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.engine.run import Run
 from dkmeans.engine.update import Children, next_children
-from dkmeans.fitting import prepare
+from dkmeans.prepare import prepare
 from dkmeans_paper import jobs
 from dkmeans_paper.gram import Sums, grow, inner_products, k_means
 
@@ -55,8 +55,8 @@ def test_the_rounds_are_those_of_the_estimator(seed, repulsion, budget):
 
 def plain_positive(X, y, repulsion, positive):
     """Reading (a), driven by the estimator's own rounds."""
-    with prepare(DiscriminativeKMeans(growth="paper", repulsion=repulsion), X, y, None) as fit:
-        run: Run = fit.run
+    with prepare(DiscriminativeKMeans(growth="paper", repulsion=repulsion), X, y, None) as prepared:
+        run: Run = prepared.run()
     state = run.begin()
     for _ in range(60):
         children = next_children(state.prototypes, state.cells, run.rules)

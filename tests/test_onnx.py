@@ -16,8 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.export.onnx import to_onnx
-from dkmeans.export.write import write
+from dkmeans.files import to_onnx, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 DTYPES = (np.float32, np.float64)
@@ -237,6 +236,6 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     X, y = load_iris(return_X_y=True)
     model = DiscriminativeKMeans(3).fit(X, y)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "dkmeans.export.onnx")
+    monkeypatch.delitem(sys.modules, "dkmeans.files.onnx_graph")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dkmeans\[onnx\]'"):
         model.to_onnx()

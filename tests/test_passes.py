@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from parted import parts_of
 
 from dkmeans.exact.grids import Grids, Scale
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import (
     assignment,
     facts,
@@ -26,6 +25,7 @@ from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.passes.results import Pieces
 from dkmeans.passes.row_state import RowState
+from dkmeans.prototypes import Prototypes
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import MERGE_BATCH, merge_all

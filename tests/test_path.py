@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine import path as path_module
+from dkmeans.engine import trail
 from dkmeans.engine.heldout import hold_out
 from dkmeans.kernels.rowhash import hash_rows
 
@@ -124,8 +124,8 @@ def test_one_can_go_on_from_a_model_on_the_path(digits):
 def test_a_long_path_is_thinned(digits, monkeypatch):
     X, y = digits
     whole = DiscriminativeKMeans().fit(X, y)
-    monkeypatch.setattr(path_module, "_VALUES", 1)
-    monkeypatch.setattr(path_module, "_TIMES", 2)
+    monkeypatch.setattr(trail, "_MIN_VALUES", 1)
+    monkeypatch.setattr(trail, "_MAX_TIMES_LARGEST", 2)
     thin = DiscriminativeKMeans().fit(X, y)
     counts = thin.path_.clusters
     assert 3 <= len(counts) < len(whole.path_)
@@ -136,7 +136,7 @@ def test_a_long_path_is_thinned(digits, monkeypatch):
         np.testing.assert_array_equal(
             thin.at(int(k)).cluster_centers_, whole.at(int(k)).cluster_centers_
         )
-    sizes = [w.size for w in thin._journey.waypoints]
+    sizes = [w.size for w in thin._fitted.growth_path.waypoints]
     assert len(sizes) == 3 or sum(sizes) <= 2 * max(sizes)
 
 

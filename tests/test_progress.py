@@ -109,6 +109,50 @@ def test_scoring_monitor_sees_every_round():
     np.testing.assert_array_equal(plain.cluster_centers_, model.cluster_centers_)
 
 
+def test_scoring_monitor_sees_the_search_for_the_number_of_clusters():
+    callback = pytest.importorskip("sklearn.callback")
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = DiscriminativeKMeans("auto").set_callbacks(monitor).fit(X, y)
+    tasks = [row["task_name"] for row in monitor.get_logs().data]
+    assert tasks.count("trial") > 0
+    assert tasks.count("round") == model.n_iter_
+    plain = DiscriminativeKMeans("auto").fit(X, y)
+    np.testing.assert_array_equal(plain.cluster_centers_, model.cluster_centers_)
+
+
+def test_a_listener_may_end_the_search_for_the_number_of_clusters(tmp_path):
+    def search(**parameters):
+        trials = []
+
+        def hear(step):
+            trials.extend([step.record["clusters"]] * step.is_trial)
+            return step.is_trial and step.record["clusters"] >= 3
+
+        with listening(hear):
+            model = DiscriminativeKMeans("auto", growth="paper", **parameters).fit(X, y)
+        return model, trials
+
+    whole = DiscriminativeKMeans("auto", growth="paper").fit(X, y)
+    model, trials = search()
+    assert max(trials[:-1], default=0) < 3 <= trials[-1]
+    assert model.path_.clusters.max() <= max(3, trials[-1]) < whole.path_.clusters.max()
+    # A fit with a checkpoint has to repeat the same passes when it is resumed.
+    model, trials = search(checkpoint=tmp_path / "checkpoint")
+    np.testing.assert_array_equal(model.path_.clusters, whole.path_.clusters)
+
+
+def test_ctrl_c_during_the_search_leaves_the_estimator_as_it_was():
+    def interrupt(step):
+        assert step.is_trial
+        raise KeyboardInterrupt
+
+    model = DiscriminativeKMeans(6).fit(X, y).set_params(max_clusters="auto")
+    before = dict(vars(model))
+    with pytest.raises(KeyboardInterrupt), listening(interrupt):
+        model.fit(X, y)
+    assert vars(model) == before
+
+
 def test_progress_bar_of_a_pipeline(capsys):
     callback = pytest.importorskip("sklearn.callback")
     pytest.importorskip("rich")

@@ -18,7 +18,7 @@ from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import refine as refine_module
 from dkmeans.engine.margins import Field
 from dkmeans.kernels import compiled
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 SLOPE = refine_module.SLOPES[1]

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.exceptions import NotFittedError
 
 from dkmeans import DiscriminativeKMeans, load
-from dkmeans.engine import rejection
+from dkmeans.questions import reject as rejection
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -136,7 +136,7 @@ class TestThresholds:
 
     def test_on_held_out_digits_too(self):
         model = DiscriminativeKMeans(20).fit(DIGITS[:500], NUMBERS[:500])
-        scores, cells = model._strangeness(DIGITS[500:620])
+        scores, cells = rejection.score_strangeness(model._fitted, DIGITS[500:620], 1)
         codes = model.cluster_classes_
         for per in rejection.LEVELS:
             bad = 0
@@ -145,7 +145,9 @@ class TestThresholds:
                 chosen = rejection.choose(scores[rest], cells[rest], codes, 0.05, per)
                 bad += scores[new] > chosen.values[cells[new]]
             assert 0 < bad <= 0.05 * len(scores)
-        chosen = rejection.choose(*model._strangeness(DIGITS[:500]), codes, 0.05, "all")
+        chosen = rejection.choose(
+            *rejection.score_strangeness(model._fitted, DIGITS[:500], 1), codes, 0.05, "all"
+        )
         assert (scores > chosen.values[cells]).mean() > 0.1  # training rows do not serve
 
     @pytest.mark.parametrize("rate", [0.02, 0.2])
@@ -153,7 +155,7 @@ class TestThresholds:
     def test_new_rows_from_the_same_source_keep_the_rate(self, rate, per):
         X, y = make_blobs(14_600, centers=4, n_features=3, cluster_std=2.0, random_state=1)
         model = DiscriminativeKMeans(9).fit(X[:1000], y[:1000])
-        scores, cells = model._strangeness(X[1000:])
+        scores, cells = rejection.score_strangeness(model._fitted, X[1000:], 1)
         repeats = np.arange(len(scores)).reshape(-1, 68)  # each with rows of its own
         bad = np.zeros(len(repeats), dtype=bool)
         rates = np.zeros(len(repeats))
@@ -278,7 +280,7 @@ class TestMethods:
         model.drop(model.cluster_ids_[model.cluster_classes_ == "a"])
         model.set_rejection(IRIS)
         expected, _ = naive_scores(model, IRIS)
-        np.testing.assert_allclose(model._strangeness(IRIS)[0], expected)
+        np.testing.assert_allclose(rejection.score_strangeness(model._fitted, IRIS, 1)[0], expected)
 
     def test_dask_is_answered_lazily(self):
         da = pytest.importorskip("dask.array")

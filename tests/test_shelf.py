@@ -12,10 +12,10 @@ from strategies import examples
 
 from dkmeans import DiscriminativeKMeans, streaming
 from dkmeans.exact.grids import Scale
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import assignment, facts, margin_search, pruning
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
+from dkmeans.prototypes import Prototypes
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import SpilledPart
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.plots import growth
+from dkmeans.prepare import Continuation
 from dkmeans_paper import plane, synthetic
 from dkmeans_paper.study import Study
 
@@ -67,8 +68,10 @@ def test_every_figure_is_there_and_named(report):
 def test_the_rounds_are_all_shown_and_the_third_starts_where_the_first_ended():
     X1, y1, X2, y2 = plane.plane_sets()
     first = DiscriminativeKMeans(growth="paper").fit(X1, y1)
-    shown = synthetic.growth(DiscriminativeKMeans(growth="paper"), X1, y1, "afresh").panels
-    third = synthetic.growth(first, X2, y2, "again").panels
+    shown = synthetic.growth(
+        DiscriminativeKMeans(growth="paper"), X1, y1, Continuation.FRESH
+    ).panels
+    third = synthetic.growth(first, X2, y2, Continuation.WARM).panels
     assert [panel.round for panel in shown] == list(range(first.n_iter_ + 1))
     assert third[0].prototypes.centers.tobytes() == shown[-1].prototypes.centers.tobytes()
     continued = DiscriminativeKMeans(growth="paper", warm_start=True).fit(X1, y1).fit(X2, y2)

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dkmeans.condensing import Condensed, Condenser, condense
+    from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
-    from dkmeans.export.files import ModelFileError, load, save
+    from dkmeans.files.model_file import ModelFileError, load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "save",
 ]
 _MODULES = {
-    **dict.fromkeys(("ModelFileError", "load", "save"), "export.files"),
-    **dict.fromkeys(("Condensed", "Condenser", "condense"), "condensing"),
+    **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
+    **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all. Every file that dkmeans writes is written here."""
+"""Atomic writing: a file is complete or not there. All files of dkmeans are written here."""
 
 import contextlib
 import errno
@@ -8,35 +8,35 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a new file beside a path; at the end make sure that it is on the disk and move it there.
+    """Open a temporary file; at the end flush it to disk and move it to the path.
 
-    Whoever reads meanwhile finds the old file or the new one. If anything goes wrong, Ctrl-C
-    included, the old one stays and nothing is left behind. The name of the new file cannot be
-    guessed, and it is never opened if it exists, so nobody can direct what is written elsewhere.
+    A reader finds either the old file or the new one. After an error, Ctrl-C included, the old file
+    is unchanged and nothing is left behind. The temporary file has a random name and is never
+    opened if it exists, so that a link cannot redirect what is written.
 
     Parameters
     ----------
     path : str or path
-        Where the file is to be. A link stays a link: what it points to is replaced.
+        The file to write. A symbolic link stays one: the file it points to is replaced.
 
     Yields
     ------
     file : binary file
-        To write to.
+        The temporary file, open for writing.
     """
     target = check_place(path)
     folder = os.path.dirname(target)
-    # Short, as a name of the longest that the system allows must still fit.
+    # A short name, so that it fits wherever the name of the target does.
     beside = os.path.join(folder, f".dkmeans-{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
-            if os.path.exists(target):  # what only its owner may read stays so
+            if os.path.exists(target):  # keep its permissions
                 os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
             yield file
             file.flush()
@@ -45,14 +45,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(beside)
-        if isinstance(error, OSError) and (error.filename == beside or error.errno in _FULL):
+        if isinstance(error, OSError) and (error.filename == beside or error.errno in _DISK_FULL):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     _sync_folder(folder)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all; see `replacing`."""
+    """Write a file completely or not at all; see `replacing`."""
     with replacing(path) as file:
         file.write(data)
 
@@ -75,7 +75,7 @@ def check_place(path: str | os.PathLike[str]) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name last, where the system can do that."""
+    """Flush the folder, so that the new name survives a crash, where the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

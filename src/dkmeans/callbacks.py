@@ -11,7 +11,7 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's; there is nothing to support."""
+        """Placeholder for scikit-learn's class of this name."""
 
     _with_callbacks = None
 
@@ -19,46 +19,62 @@ __all__ = ["CallbackSupportMixin", "Callbacks", "with_callbacks"]
 
 
 def with_callbacks(method: _Method) -> _Method:
-    """Make sure that callbacks are told when a method has ended, whichever way."""
+    """Call the teardown of callbacks when a method ends, also after an error."""
     return method if _with_callbacks is None else cast(_Method, _with_callbacks(method))
 
 
 class Callbacks:
-    """Tells the callbacks of an estimator about one fit, a task per round.
+    """Calls the callbacks of an estimator during one fit.
+
+    Each round is a task named "round", and each round of the search for the number of clusters a
+    task named "trial".
 
     Parameters
     ----------
     estimator : DiscriminativeKMeans
     X, y, sample_weight
-        What is fitted, as the user gave it.
+        Arguments of `fit`.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         self._estimator = estimator
         self._context: Any = None
+        self._task: Any = None
         if not hasattr(estimator, "_init_callback_context"):
             return
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._given = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        # How many rounds there will be is not known.
+        # The number of rounds is not known in advance.
         self._context = estimator._init_callback_context(max_subtasks=None)
         self._context.call_on_fit_task_begin(**self._given)
-        self._round = self._begin()
+
+    def begin(self, name: str) -> None:
+        """Begin the first task of a name."""
+        if self._context is not None:
+            self._end_unfinished()
+            self._name = name
+            self._task = self._new_task()
 
     def hear(self, fitted: Callable[[], dict[str, Any]]) -> bool:
-        """End a round, begin the next, and say whether a callback ends the fit."""
+        """End a task and begin the next one; return whether a callback ends the fit."""
         if self._context is None:
             return False
-        stop = self._round.call_on_fit_task_end(**self._given, reconstruction_attributes=fitted)
-        self._round = self._begin()
+        stop = self._task.call_on_fit_task_end(**self._given, reconstruction_attributes=fitted)
+        self._task = self._new_task()
         return bool(stop)
 
     def end(self, fitted: dict[str, Any]) -> None:
-        """End the fit, and the round that was begun but not run."""
+        """End the fit."""
         if self._context is not None:
-            self._round.call_on_fit_task_end(estimator=self._estimator)
+            self._end_unfinished()
             self._context.call_on_fit_task_end(**self._given, reconstruction_attributes=fitted)
 
-    def _begin(self) -> Any:
-        task = self._context.subcontext(task_name="round")
+    def _new_task(self) -> Any:
+        task = self._context.subcontext(task_name=self._name)
         return task.call_on_fit_task_begin(**self._given)
+
+    def _end_unfinished(self) -> None:
+        """End a task that was begun but not run."""
+        if self._task is not None:
+            self._task.call_on_fit_task_end(estimator=self._estimator)
+            self._task = None

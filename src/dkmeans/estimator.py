@@ -1,99 +1,111 @@
-"""`DiscriminativeKMeans`, the estimator."""
+"""`DiscriminativeKMeans`, the estimator: parameters, documentation, and methods that delegate."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
-from sklearn.utils import Tags
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
 
-from dkmeans import fitting, journey, progress, validate
-from dkmeans.advice import OverfittingWarning, advise
-from dkmeans.answering import AnsweringMixin
-from dkmeans.bordering import BorderingMixin
-from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
-from dkmeans.editing import EditingMixin
-from dkmeans.explaining import ExplainingMixin
-from dkmeans.kernels.threads import calm_blas
-from dkmeans.rejecting import RejectingMixin
-from dkmeans.summary import HTMLSummaryMixin
-from dkmeans.suspecting import SuspectingMixin
+from dkmeans import validate
+from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
+from dkmeans.checks import as_labels, check_sample_weight
+from dkmeans.dask_prediction import computed_score, lazily
+from dkmeans.fit import fit
+from dkmeans.fit_warnings import OverfittingWarning, warn_about
+from dkmeans.fitted import Fitted, Predictor
+from dkmeans.prepare import Continuation
+from dkmeans.questions import edit, label_errors, prediction, reject, search
+from dkmeans.questions.class_adjacency import class_borders
+from dkmeans.questions.explain import explain
+from dkmeans.readers.dask_blocks import is_dask
+from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.summary import to_html
+from dkmeans.validate import check_rows, threads_of
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
-    HTMLSummaryMixin,
     CallbackSupportMixin,
-    AnsweringMixin,
-    EditingMixin,
-    ExplainingMixin,
-    SuspectingMixin,
-    BorderingMixin,
-    RejectingMixin,
+    ClassifierMixin,
+    TransformerMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
-    """Cluster labelled data into prototypes that tell the classes apart.
+    """Cluster labelled data into prototypes that separate the classes.
 
     All rows start in one cluster. A cluster that holds more than one class splits, one child per
     class, and the children push each other apart; a cluster of one class moves to its mean. What
     remains is a small set of labelled prototypes, dense where classes meet and sparse where they
-    do not, and at once a nearest-prototype classifier. There is nothing random in it.
+    do not. They are also a nearest-prototype classifier. The method is deterministic.
 
     Parameters
     ----------
     max_clusters : int, "auto" or None, default=None
-        Budget of clusters, at least the number of classes; every class gets one, unless it weighs
-        nothing or less than `min_cluster_size`, or all its rows are identical to rows of another
-        class that weigh more. None grows until converged. "auto" chooses it: a fifth of each class
-        is held out, by a hash of the rows' values, models grow on the others, and the fewest
-        clusters count with which held-out rows err hardly more than at best (by one standard
-        error); then all rows are fitted. `path_` shows what was tried. Going on from an earlier fit
+        Largest number of clusters, at least the number of classes. Every class gets a cluster,
+        unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
+        rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
+        each class is held out, by a hash of the rows' values, models grow on the other rows, and
+        the smallest number is chosen whose held-out error is within one standard error of the
+        lowest; then all rows are fitted. `path_` lists what was tried. Continuing an earlier fit
         keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
-        Where growth follows the paper: how far children push each other apart, as a multiple of
-        the distance between their class's mean and the mean of the cell's other rows. "size" takes
-        the share of the cell's weight that belongs to other classes.
+        How far children push each other apart in rounds of the paper, as a multiple of the distance
+        between their class's mean and the mean of the cell's other rows. "size" uses the share of
+        the cell's weight that belongs to other classes.
     growth : {"best", "paper"}, default="best"
-        How clusters are added. "best" is after the most accuracy: it splits the clusters that cost
-        most, lets the prototypes settle between splits, and is wary of wrong labels. "paper"
-        follows the rounds of the paper to the letter and stops at the budget. Going on from an
-        earlier fit follows the paper either way.
+        How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
+        cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
+        follows the rounds of the paper exactly and stops at the budget. Continuing an earlier fit
+        always follows the paper.
     refine : {"margin", None}, default=None
-        "margin" goes on, once the clusters are grown, to move them so that rows lie farther from
-        the border of their class: up to 60 passes over the rows, at the same number of clusters.
-        `partial_fit` refines on its first call only, as it needs all rows.
+        "margin" moves the prototypes after growth so that rows lie farther from the border of their
+        class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
+        refines on its first call only, as it needs all rows.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
-        are then those between vectors of length one: D^2 = 2 - 2 cos. Rows of zeros have no
-        direction; they are equally far from all.
+        are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
+        prototypes.
     min_cluster_size : float or None, default=None
-        Sum of `sample_weight` that a class needs in a cell to earn a cluster of its own.
+        Sum of `sample_weight` that a class needs in a cell to get a cluster of its own.
     max_iter : int, default=300
         Largest number of rounds.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class's rows. "balanced" gives all classes the same total.
         A class with less than a millionth of the largest factor counts as weight 0.
     prune : bool, default=False
-        Whether to drop, at the end, prototypes that no training label needs.
+        Whether to remove, at the end, prototypes that no training label needs.
     half_life : float or None, default=None
-        For `partial_fit` on data that drift: the weight of new rows after which earlier rows
-        count half, which is their number if they have no weights. None never forgets.
+        For `partial_fit` on drifting data: the weight of new rows (their number if they have no
+        weights) after which earlier rows count half. None keeps their full weight.
     memory_mb : float or None, default=None
-        Bound on the memory for work arrays and blocks that are read, in MiB. It changes the speed,
+        Bound on the memory for work arrays and for blocks of data, in MiB. It affects the speed,
         never the result.
     checkpoint : path or None, default=None
-        File in which a fit notes every now and then how far it is. If it is ended by force, the
-        same call goes on from there, with the same result; at the end the file is removed.
+        File in which a fit saves its progress from time to time. If it is interrupted, the same
+        call resumes from there, with the same result; at the end the file is removed.
     warm_start : bool, default=False
         Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
-        Number of threads; None takes all cores this process may use, or `OMP_NUM_THREADS`.
-        No more than four for each core are started. It changes the speed, never the result.
+        Number of threads; None uses all cores this process may use, or `OMP_NUM_THREADS`.
+        At most four per core are started. It affects the speed, never the result.
     verbose : int, default=0
-        1 logs a line per round as information of the logger "dkmeans", on stderr where logging is
-        not set up; 2 also logs every pass of refinement, and the trials of "auto".
+        1 logs a line per round to the logger "dkmeans" at level INFO, or writes it to stderr if
+        logging is not set up; 2 also logs every pass of refinement, and the trials of "auto".
 
     Attributes
     ----------
@@ -104,15 +116,15 @@ class DiscriminativeKMeans(
     cluster_sizes_ : ndarray of shape (n_clusters_,)
         Sum of `sample_weight` over each prototype's rows.
     cluster_ids_ : ndarray of shape (n_clusters_,)
-        Lasting identity of each prototype; see `tree_`.
+        Permanent id of each prototype; see `tree_`.
     exemplars_ : ndarray of shape (n_clusters_,)
         Index of the training row that is nearest to each prototype, among those of its cell and
-        class; after `partial_fit`, among the rows of that call. -1 if there is none, or none is
-        known: in a model that `at(k)` gives, for a prototype that was moved or merged by hand, and
-        in files without it.
+        class; after `partial_fit`, among the rows of that call. -1 if there is none, or if it is
+        not known: in a model that `at(k)` returns, for a prototype that was moved or merged by
+        hand, and in files without it.
     labels_ : ndarray of shape (n_samples,)
         Index of the nearest prototype of each training row; after `partial_fit`, of each row of
-        that call. Not there after an edit by hand.
+        that call. Does not exist after an edit by hand.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_clusters_ : int
@@ -120,25 +132,25 @@ class DiscriminativeKMeans(
     n_iter_ : int
         Number of rounds.
     converged_ : bool
-        Whether no cell is mixed and nothing moves any more.
+        Whether no cell is mixed and no row changes its cell any more.
     inertia_ : float
         Weighted sum of squared distances to the assigned prototypes, over the same rows as
         `labels_`.
     conflicts_ : list of ndarray
-        Row numbers of each group of identical rows that carry different labels. The heaviest
-        class of a group counts as its label, the lowest on a tie.
+        Indices of each group of identical rows that have different labels. The heaviest class of
+        a group counts as its label, the lowest on a tie.
     history_ : History
         One row per round.
     path_ : Path
-        One row per number of clusters on the way: training error, held-out error (with "auto"),
-        cost. `path_.plot()` draws it, `at(k)` gives the model. If it would take too much memory,
-        some numbers in between are left out. Not there after an edit by hand.
+        One row per number of clusters during growth: training error, held-out error (with "auto"),
+        cost. `path_.plot()` plots it, `at(k)` returns the model. If it would take too much memory,
+        some numbers in between are left out. Does not exist after an edit by hand.
     tree_ : Tree
-        Who split from whom, over all calls.
+        Parent of each prototype, over all calls.
     changes_ : Changes
-        What the last call did to each prototype.
+        What the last call changed.
     rejection_ : Rejection
-        Thresholds of `set_rejection`, one row per prototype. Not there before it, and gone after
+        Thresholds of `set_rejection`, one row per prototype. Does not exist before it, nor after
         the next fit or edit.
     n_features_in_ : int
         Number of features.
@@ -150,9 +162,9 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    Run to convergence, it fits every training label, and so it fits noise too: set `max_clusters`
-    or `min_cluster_size` where labels are uncertain. Distances are Euclidean, so scale features
-    that have different units.
+    At convergence every training label is fitted, noise included: set `max_clusters` or
+    `min_cluster_size` if labels are uncertain. Distances are Euclidean, so scale features that
+    have different units.
 
     Examples
     --------
@@ -167,6 +179,11 @@ class DiscriminativeKMeans(
     >>> model.predict(X[:3]).tolist()
     [0, 0, 0]
     """
+
+    # Everything that was fitted; attributes with a trailing underscore are derived from it.
+    _fitted: Fitted
+    classes_: npt.NDArray[Any]
+    n_clusters_: int
 
     def __init__(
         self,
@@ -210,11 +227,11 @@ class DiscriminativeKMeans(
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows; float32 stays float32. Or data that is read block by block: the path of a table
-            or folder, a `TableBlocks`, a function that makes batches (X, y), or a Dask array or
+            or folder, a `TableBlocks`, a function that returns batches (X, y), or a Dask array or
             dataframe.
         y : array-like of shape (n_samples,)
             Class labels: text or integers. For a path or a Dask dataframe, the name of the label
-            column; left out where X brings its own.
+            column; not given if X has labels of its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0. A weight of 3 is the same as the row three times; a row of weight 0
             takes no part, but gets a label. For a path, the name of the weight column.
@@ -222,17 +239,18 @@ class DiscriminativeKMeans(
         Returns
         -------
         self : DiscriminativeKMeans
-            The fitted estimator. If anything goes wrong it stays as it was.
+            The fitted estimator. After an error it is as it was before.
         """
-        again = self.warm_start and hasattr(self, "cluster_centers_")
-        return self._fit(X, y, sample_weight, "again" if again else "afresh")
+        warm = self.warm_start and hasattr(self, "_fitted")
+        how = Continuation.WARM if warm else Continuation.FRESH
+        return self._fit(X, y, sample_weight, how)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Go on with new rows only; the first call is like `fit`.
+        """Continue with new rows only; the first call is like `fit`.
 
-        Earlier rows take part as the weight and sum that each prototype remembers of each class.
+        Earlier rows count by the weight and sum that each prototype keeps for each class.
 
         Parameters
         ----------
@@ -241,32 +259,32 @@ class DiscriminativeKMeans(
         y : array-like of shape (n_samples,)
             Their class labels; classes not seen before may appear.
         classes : array-like, optional
-            Class labels to know of beforehand. They need not be announced.
+            Class labels known in advance; they are not required.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0 of the new rows.
 
         Returns
         -------
         self : DiscriminativeKMeans
-            The estimator. If anything goes wrong it stays as it was.
+            The estimator. After an error it is as it was before.
         """
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all rows at once, which partial_fit does not see: "
                 "pass a dict, or weights as sample_weight."
             )
-        fitted = hasattr(self, "cluster_centers_")
-        return self._fit(X, y, sample_weight, "on" if fitted else "afresh", classes)
+        how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
+        return self._fit(X, y, sample_weight, how, classes)
 
     def at(self, k: int) -> Self:
-        """Give the model that the fit passed through with the most clusters that are at most k.
+        """Return the largest model with at most k clusters that the fit passed through.
 
         Nothing is fitted again.
 
         Parameters
         ----------
         k : int
-            Most clusters; `path_` lists those that there are.
+            Largest number of clusters; `path_` lists the available ones.
 
         Returns
         -------
@@ -275,36 +293,461 @@ class DiscriminativeKMeans(
             clusters of this one.
         """
         validate.check_at(self, k)
-        model = clone(self).set_params(max_clusters=k)
-        model._publish(journey.at(self, k))
-        return model
+        model: Self = clone(self).set_params(max_clusters=k)
+        return model._publish(self._fitted.at(k))
+
+    @lazily
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict the class of the nearest prototype of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        nearest = self.predict_cluster(X)
+        return self._fitted.cluster_classes[nearest]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy: the share of rows whose predicted class is correct.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, or a Dask collection.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        if is_dask(X):
+            return computed_score(self, X, y, sample_weight)
+        return float(super().score(X, as_labels(y), sample_weight))
+
+    @lazily
+    def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
+        """Find the nearest prototype of each row; a tie goes to the lowest index.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        index : ndarray of shape (n_samples,)
+            Index into `cluster_centers_` and `cluster_ids_`.
+        """
+        X = check_rows(self, X, values=False)
+        nearest, finite = search.nearest(X, self._fitted.prototypes.centers, threads_of(self))
+        if not finite:  # found during the search, so that large data are read only once
+            validate.check_values(self, X)
+        return nearest
+
+    @lazily
+    def transform(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute the Euclidean distance of each row to each prototype.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, n_clusters_)
+            Distances.
+        """
+        X = check_rows(self, X)
+        return search.distances(X, self._fitted.prototypes.centers, threads_of(self))
+
+    @lazily
+    def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute the relative margin of each class, between -1 and 1.
+
+        With D_c the distance to the nearest prototype of class c and R_c that of the nearest
+        prototype of any other class, the margin is (R_c^2 - D_c^2) / (R_c^2 + D_c^2). It does
+        not change with the scale of the data.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            For two classes, the margin of the second.
+        """
+        X = check_rows(self, X)
+        return prediction.class_margins(self._fitted, X, threads_of(self))
+
+    @lazily
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
+        """Estimate the probability of each class.
+
+        It is proportional to 1 / D_c^p, with D_c the distance to the nearest prototype of class c
+        and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from all.
+        The exponent grows with d because distances differ less in many dimensions. A class without
+        a prototype gets 0. For calibrated probabilities use scikit-learn's
+        `CalibratedClassifierCV`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1.
+        """
+        X = check_rows(self, X)
+        return prediction.class_probabilities(self._fitted, X, threads_of(self))
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain predictions: the nearest prototype, its rival, and the certified radius.
+
+        The certified radius is a guarantee: a row that moves by less, in any direction, gets the
+        same class from `predict`. With C the predicted class, it is the maximum over the prototypes
+        i of C of the distance to the nearest plane halfway between i and a prototype of another
+        class; with `metric="cosine"` these planes go through the origin. It accounts for rounding.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, in memory.
+
+        Returns
+        -------
+        explanation : Explanation
+            A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
+            `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
+            and `radius`. It has `to_pandas()` and `plot(image_shape=...)`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> why = model.explain(X[[0, 70]])
+        >>> why.label.tolist(), why.rival_label.tolist()
+        ([0, 2], [1, 1])
+        >>> why.radius.round(2).tolist()
+        [1.47, 0.09]
+        """
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask collection, which explain does not take: pass rows in memory, for "
+                "instance X.compute(), or explain one partition at a time."
+            )
+        X = check_rows(self, X, unit=False)
+        return explain(self._fitted, X, threads_of(self))
+
+    def suspects(
+        self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
+    ) -> Suspects:
+        """List training rows whose label may be wrong, the most suspicious first.
+
+        The score compares the distances within which there are t rows of the row's own class (O)
+        and of other classes (R), the row itself left out: it is the mean of O^2 / (O^2 + R^2) over
+        t = 1, 2, 4, 8 and 16.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            The rows. Without them, the last call must have been `fit`, and each row is assumed to
+            lie at the mean of the rows of its class in its cell. With them the list is more
+            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
+        y : array-like of shape (n_samples,), optional
+            Their labels, if X is given.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights >= 0, if X is given; without X, those of the fit are used.
+        n : int, optional
+            Number of rows to list, whatever their score. By default all rows with a score above
+            0.5, and conflicts.
+
+        Returns
+        -------
+        suspects : Suspects
+            A table with the columns row, label, suggested, cluster, score and reason; equal
+            scores are in the order of rows.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
+        >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
+        >>> model = DiscriminativeKMeans().fit(X, y)
+        >>> model.suspects(X, y)
+        1 suspect
+        row  label  suggested  cluster   score              reason
+          8   high        low        2  0.9994  small foreign cell
+        """
+        check_is_fitted(self)
+        label_errors.check_arguments(X, y, sample_weight, n)
+        if X is None:
+            rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
+        else:
+            X = check_rows(self, X)
+            classes = label_errors.known_classes(self._fitted, y, X.shape[0])
+            weights = check_sample_weight(sample_weight, X.shape[0])
+            rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
+        return label_errors.list_suspects(self._fitted, rows, n)
+
+    def class_borders(self) -> ClassBorders:
+        """List the pairs of classes that meet, the one that cost the most prototypes first.
+
+        Two prototypes *face* each other if no third one is nearer to both than they are to each
+        other; the point midway between them is then on the border of their cells. Classes meet
+        if their prototypes face each other, if one cost the other a prototype, or if rows of one
+        lie in cells of the other.
+
+        Every class needs one prototype, so its oldest one does not count. Every further one counts
+        for the pair of its class and the class of its parent in `tree_`, if the two differ, as in
+        the paper's splits. If they are the same, as `growth="best"` splits clusters of one class,
+        it counts for the class of the nearest prototype of another class (the lowest class on a
+        tie). So the column `prototypes` sums to `n_clusters_` minus the number of classes that
+        have prototypes.
+
+        Returns
+        -------
+        borders : ClassBorders
+            A table with the columns a, b, prototypes, facing, gap, a_in_b and b_in_a; it has
+            `to_pandas()` and `plot()`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> iris = load_iris()
+        >>> names = iris.target_names[iris.target]
+        >>> DiscriminativeKMeans(max_clusters=10).fit(iris.data, names).class_borders()
+        Borders between 2 pairs of classes
+                 a           b  prototypes  facing     gap  a_in_b  b_in_a
+        versicolor   virginica           7       1  0.5022    0.02    0.02
+            setosa  versicolor           0       1   2.389       0       0
+        """
+        check_is_fitted(self)
+        return class_borders(self._fitted, threads_of(self))
+
+    def set_rejection(
+        self, X: Any, *, false_alarm_rate: float = 0.05, per: reject.Per = "class"
+    ) -> Self:
+        """Choose the thresholds above which rows are rejected as of no known class.
+
+        The strangeness of a row is D^2 / R, with D the distance to the nearest prototype and R that
+        to the nearest prototype of another class (D if there is only one class): it grows with the
+        distance to all prototypes, and is larger between two classes. Thresholds are chosen by
+        split conformal prediction: new rows of known classes are rejected at a rate of at most
+        `false_alarm_rate`, on average over held-out and new rows from the same distribution.
+        Nothing is known about rows of other classes, so there is no guarantee on how many of them
+        are rejected.
+
+        A new fit, `partial_fit` or edit drops the thresholds, as they belong to the earlier
+        prototypes: call it again.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of the known classes that were **not** used in the fit; labels are not needed.
+            Prototypes are nearer to training rows than to new ones, so thresholds from training
+            rows would be too low, and would reject too many rows.
+        false_alarm_rate : float between 0 and 1, default=0.05
+            Largest share of rows of known classes to reject. At least 1 / false_alarm_rate - 1
+            rows are needed, 19 for 0.05.
+        per : {"class", "prototype", "all"}, default="class"
+            Rows for which the rate holds: those of each predicted class, those of each nearest
+            prototype, or all together. Groups with too few rows share a threshold: prototypes with
+            others of their class, classes with other classes. `rejection_` shows which ones.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, with the table `rejection_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_digits(return_X_y=True)
+        >>> known = y != 7
+        >>> model = DiscriminativeKMeans(40).fit(X[:900][known[:900]], y[:900][known[:900]])
+        >>> model = model.set_rejection(X[900:1300][known[900:1300]])
+        >>> later = X[1300:]
+        >>> bool(model.is_known(later[known[1300:]]).mean() > 0.9)
+        True
+        >>> bool(model.is_known(later[~known[1300:]]).mean() < 0.5)
+        True
+        """
+        check_is_fitted(self)
+        reject.check_options(false_alarm_rate, per)
+        _check_in_memory(X, "set_rejection")
+        X = check_rows(self, X)
+        table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
+        return self._publish(replace(self._fitted, rejection=table))
+
+    @lazily
+    def unknown_score(self, X: Any) -> npt.NDArray[np.floating]:
+        """Compute the strangeness of rows, divided by the threshold of their nearest prototype.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            At least 0; rows above 1 are rejected. If the threshold is 0, rows that are not on a
+            prototype get the largest finite number of the type.
+        """
+        rejection = self._rejection()
+        X = check_rows(self, X)
+        return reject.unknown_scores(self._fitted, rejection, X, threads_of(self))
+
+    @lazily
+    def is_known(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Return whether rows may be of a known class: whether `unknown_score` is at most 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows. For a Dask array or dataframe, the result is a Dask array.
+
+        Returns
+        -------
+        known : ndarray of bool of shape (n_samples,)
+            False for rows that are rejected.
+        """
+        return np.asarray(self.unknown_score(X) <= 1)
+
+    def predict_or_reject(self, X: Any, rejected: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each row, or reject it as of no known class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        rejected : None, number or text, default=None
+            Value for rejected rows. None gives an array of objects. Otherwise it must have the
+            kind of the class labels and not be one of them, for instance -1 or "unknown"; then
+            labels stay numbers or text.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels as `predict` returns them, or `rejected`.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans().fit([[0.0], [1.0], [8.0], [9.0]], ["a", "a", "b", "b"])
+        >>> model = model.set_rejection([[0.2], [1.2], [8.4], [9.3]], false_alarm_rate=0.2)
+        >>> model.predict_or_reject([[0.4], [5.0], [8.9]])
+        array(['a', None, 'b'], dtype=object)
+        >>> model.predict_or_reject([[0.4], [5.0], [8.9]], rejected="neither").tolist()
+        ['a', 'neither', 'b']
+        """
+        self._rejection()
+        dtype = reject.label_dtype(self.classes_, rejected)
+        _check_in_memory(X, "predict_or_reject")
+        known = self.is_known(X)
+        labels = self.predict(X).astype(dtype)
+        labels[~known] = rejected
+        return labels
+
+    def drop(self, ids: Any) -> Self:
+        """Remove prototypes by id, with what they keep of their rows.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Entries of `cluster_ids_`. At least one prototype must remain.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without the attributes that describe training rows, such as `labels_`.
+        """
+        ids = validate.check_ids(self, ids, leave_one=True)
+        return self._publish(edit.drop(self._fitted, ids))
+
+    def merge(self, ids: Any) -> Self:
+        """Merge prototypes of one class into the heaviest, which keeps its id.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more entries of `cluster_ids_`.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without the attributes that describe training rows, such as `labels_`.
+        """
+        ids = validate.check_ids(self, ids, one_class=True)
+        return self._publish(edit.merge(self._fitted, ids))
+
+    def set_center(self, id: int, center: Any) -> Self:
+        """Move a prototype.
+
+        Parameters
+        ----------
+        id : int
+            Entry of `cluster_ids_`.
+        center : array-like of shape (n_features_in_,)
+            Its new position.
+
+        Returns
+        -------
+        self : DiscriminativeKMeans
+            The estimator, without the attributes that describe training rows, such as `labels_`.
+        """
+        ids = validate.check_ids(self, id)
+        if len(ids) > 1:
+            raise ValueError(
+                f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."
+            )
+        row = check_rows(self, np.reshape(center, (1, -1)))[0]
+        return self._publish(edit.set_center(self._fitted, ids[0], row))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; `dkmeans.load` reads it.
+        """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
-            Where to; an earlier file is replaced.
+            The file; an existing one is replaced.
         """
-        from dkmeans.export.files import save
+        from dkmeans.files.model_file import save
 
         save(self, path)
 
     def to_onnx(self) -> Any:
-        """Turn the fitted model into an ONNX graph (onnx must be installed).
+        """Convert the fitted model to an ONNX graph (onnx must be installed).
 
         Returns
         -------
         graph : onnx.ModelProto
-            From rows to "label" and "probabilities"; see `dkmeans.export.onnx.to_onnx`.
+            From rows to "label" and "probabilities"; see `dkmeans.files.to_onnx`.
         """
-        from dkmeans.export.onnx import to_onnx
+        from dkmeans.files.onnx_graph import to_onnx
 
         return to_onnx(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what is supported."""
+        """Declare what is supported, for scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -314,31 +757,53 @@ class DiscriminativeKMeans(
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        if get_config()["display"] != "diagram":
+            raise AttributeError("there is no HTML with sklearn.set_config(display='text')")
+        return self._html
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html()
+        return bundle
+
+    def _html(self) -> str:
+        return str(estimator_html_repr(self)) + to_html(self)
+
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any = None
+        self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        finished = self.converged_ or self.n_iter_ < self.max_iter
-        advise(self, finished=finished, all_rows=how != "on")
+        warn_about(self._fitted, self, how, stacklevel=3)
         return self
 
     @with_callbacks
-    def _run(self, X: Any, y: Any, sample_weight: Any, how: fitting.How, classes: Any) -> None:
-        audience = progress.listeners(self.verbose)
-        with (
-            calm_blas,
-            fitting.prepare(self, X, y, sample_weight, how, classes, audience) as fit,
-        ):
-            callbacks = Callbacks(self, X, y, sample_weight)
+    def _run(self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any) -> None:
+        self._publish(fit(self, X, y, sample_weight, how, classes))
 
-            def hear(step: progress.Step) -> bool:
-                return callbacks.hear(lambda: fitting.usable(fit, step.prototypes))
-
-            fitted = fitting.complete(self, fit, [*audience, hear])
-            callbacks.end(fitted)
-        self._publish(fitted)
-
-    def _publish(self, fitted: dict[str, Any]) -> None:
+    def _publish(self, fitted: Predictor) -> Self:
         """Replace all fitted attributes at once."""
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        self.__dict__ = kept | fitted
+        old = self._fitted.attributes() if hasattr(self, "_fitted") else {}
+        kept = {name: value for name, value in vars(self).items() if name not in old}
+        self.__dict__ = kept | fitted.attributes()
+        return self
+
+    def _rejection(self) -> Rejection:
+        """Return the thresholds of `set_rejection`."""
+        check_is_fitted(self)
+        if self._fitted.rejection is None:
+            raise NotFittedError(
+                "There are no thresholds for these prototypes: call set_rejection with held-out "
+                "rows first. A new fit or an edit drops them."
+            )
+        return self._fitted.rejection
+
+
+def _check_in_memory(X: Any, method: str) -> None:
+    if is_dask(X):
+        raise TypeError(
+            f"{method} takes rows in memory, not a Dask collection: compute it first; predict, "
+            "unknown_score and is_known answer lazily."
+        )

@@ -1,7 +1,6 @@
-"""Who hears how a fit goes on: the log, and anyone who listens.
+"""Progress of a fit: listeners, which are called after every round, and the log.
 
-A listener is called after every round, and may end the fit there. It never changes a result in any
-other way.
+A listener can end the fit. It never changes the result in any other way.
 """
 
 import logging
@@ -12,29 +11,32 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 logger = logging.getLogger("dkmeans")
+
+_REFINE_INTERVAL = 10  # with verbose=1, passes of refinement from line to line
 
 
 @dataclass(frozen=True)
 class Step:
-    """What there is to tell after a round."""
+    """The state after a round, as listeners receive it."""
 
-    record: dict[str, Any]  # of the history
+    record: dict[str, Any]  # row of the history
     prototypes: Prototypes
-    budget: int | None = None  # of clusters; None has none, or has yet to choose it
-    is_trial: bool = False  # whether it serves to choose the number of clusters
+    budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
+    is_trial: bool = False  # whether the round belongs to the search for the number of clusters
 
 
-Listener: TypeAlias = Callable[[Step], bool | None]  # True ends the fit here
+# True ends the fit here. In a trial it ends the search, unless the fit has a checkpoint.
+Listener: TypeAlias = Callable[[Step], bool | None]
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Hear of every fit in the block, those inside pipelines included.
+    """Call a function after every round of every fit in the block, those in pipelines included.
 
     Examples
     --------
@@ -55,67 +57,61 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def listeners(verbose: int) -> list[Listener]:
-    """Gather those who want to hear of a fit that starts now."""
-    return [*([Log(verbose)] if verbose else []), *_listeners.get()]
+    """Return the listeners of a fit that starts now."""
+    return [*([RoundLog(verbose)] if verbose else []), *_listeners.get()]
 
 
 def tell(audience: Sequence[Listener], step: Step) -> bool:
-    """Tell everyone, and say whether any of them ends the fit."""
+    """Call all listeners, and return whether any of them ends the fit."""
     answers = [listener(step) for listener in audience]
     return any(answers)
 
 
-class Log:
-    """Writes a line per round to the logger `dkmeans`.
+class RoundLog:
+    """Listener that logs a line per round to the logger "dkmeans".
 
     Parameters
     ----------
     verbose : int
-        1 has one in ten passes of refinement and no rounds on trial; 2 has all.
+        1 logs every tenth pass of refinement and no trials; 2 logs everything.
     """
 
     def __init__(self, verbose: int) -> None:
         self._verbose = verbose
         self._seconds = 0.0
-        self._heard: set[str] = set()
+        self._logged: set[str] = set()
+        # verbose asks for information, so the level of the root logger does not count.
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
 
     def __call__(self, step: Step) -> None:
-        """Write about a step."""
+        """Log a round."""
         record = step.record
         self._seconds += record["seconds"]
-        if step.is_trial and self._is_new("trial"):
-            _say("choosing the number of clusters on held-out rows")
+        if step.is_trial and self._is_first("trial"):
+            _log("choosing the number of clusters on held-out rows")
         if self._verbose < 2:
             if step.is_trial:
                 return
-            if record["phase"] == "refine" and record["round"] % _SOME:
+            if record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
                 return
-        if self._is_new("round"):
-            _say(f"{'round':>5}  {'phase':<7} {'clusters':>8} {'impurity':>9} {'seconds':>8}")
+        if self._is_first("round"):
+            _log(f"{'round':>5}  {'phase':<7} {'clusters':>8} {'impurity':>9} {'seconds':>8}")
         phase = "try" if step.is_trial else record["phase"]
-        _say(
+        _log(
             f"{record['round']:>5}  {phase:<7} {record['clusters']:>8} "
             f"{record['impurity']:>9.3%} {self._seconds:>8.2f}"
         )
 
-    def _is_new(self, what: str) -> bool:
-        is_new = what not in self._heard
-        self._heard.add(what)
-        return is_new
+    def _is_first(self, kind: str) -> bool:
+        is_first = kind not in self._logged
+        self._logged.add(kind)
+        return is_first
 
 
-_SOME = 10  # passes of refinement from line to line
-
-
-def _say(message: str) -> None:
-    """Log as information, by way of stderr where logging is not set up.
-
-    Asking for it is enough: the level of the root logger, which would keep it back, was not meant.
-    """
-    if logger.level > logging.INFO or logging.root.manager.disable >= logging.INFO:
-        return
-    record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, message, (), None)
+def _log(message: str) -> None:
+    """Log as information, or write to stderr if logging is not set up."""
     if logger.hasHandlers():
-        logger.handle(record)
-    else:
-        logging.StreamHandler(sys.stderr).handle(record)
+        logger.info("%s", message)
+    elif logger.isEnabledFor(logging.INFO):
+        sys.stderr.write(message + "\n")

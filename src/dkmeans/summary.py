@@ -1,38 +1,17 @@
-"""What a notebook shows of a fitted model, below scikit-learn's own diagram."""
+"""HTML summary of a fitted model, for notebooks; it follows scikit-learn's diagram."""
 
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import get_config
-from sklearn.utils import estimator_html_repr
 
+from dkmeans.fitted import Fitted
 from dkmeans.text import visible
 
-_MOST = 20  # classes in the table
-_LONGEST = 60  # letters of a class label
-_WIDTH = 160  # pixels of a bar
-
-
-class HTMLSummaryMixin:
-    """Add a summary to the HTML that notebooks show of an estimator."""
-
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        if get_config()["display"] != "diagram":
-            raise AttributeError("there is no HTML with sklearn.set_config(display='text')")
-        return self._to_html
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle = {"text/plain": repr(self)}
-        if get_config()["display"] == "diagram":
-            bundle["text/html"] = self._to_html()
-        return bundle
-
-    def _to_html(self) -> str:
-        return str(estimator_html_repr(self)) + to_html(self)
+_MAX_CLASSES = 20  # in the table
+_MAX_LABEL = 60  # characters of a class label
+_BAR_WIDTH = 160  # pixels
 
 
 def to_html(model: Any) -> str:
@@ -57,26 +36,27 @@ def to_html(model: Any) -> str:
     >>> "<b>2 clusters</b> of 2 classes" in to_html(model)
     True
     """
-    if not hasattr(model, "cluster_centers_"):
+    fitted: Fitted | None = getattr(model, "_fitted", None)
+    if fitted is None:
         return ""
     facts = [
-        f"<b>{_count(model.n_clusters_, 'cluster')}</b> of {_count(len(model.classes_), 'class')}",
-        _count(model.n_features_in_, "feature"),
-        _count(model.n_iter_, "round"),
+        f"<b>{_count(fitted.n_clusters, 'cluster')}</b> of {_count(len(fitted.classes), 'class')}",
+        _count(fitted.n_features, "feature"),
+        _count(fitted.n_iter, "round"),
         escape(ending(model)),
     ]
-    if hasattr(model, "inertia_"):
-        facts.append(f"inertia {model.inertia_:.4g}")
-    if getattr(model, "conflicts_", None):
-        facts.append(f"{_count(len(model.conflicts_), 'group')} of equal rows in conflict")
+    if fitted.inertia is not None:
+        facts.append(f"inertia {fitted.inertia:.4g}")
+    if fitted.conflicts:
+        facts.append(f"{_count(len(fitted.conflicts), 'group')} of equal rows in conflict")
     return (
         '<div class="dkmeans-summary" style="margin-top: 0.5em">'
-        f"<div>{'; '.join(facts)}</div>{_table(model)}</div>"
+        f"<div>{'; '.join(facts)}</div>{_table(fitted)}</div>"
     )
 
 
 def ending(model: Any) -> str:
-    """Say in a few words why a fit ended.
+    """Describe in a few words why a fit ended.
 
     Parameters
     ----------
@@ -88,25 +68,26 @@ def ending(model: Any) -> str:
     text : str
         A phrase.
     """
+    fitted: Fitted = model._fitted
     budget = model.max_clusters
-    if model.converged_:
+    if fitted.converged:
         return "converged"
-    if not hasattr(model, "labels_"):
+    if fitted.labels is None:
         return "edited by hand, or taken from the way of a fit"
     if budget == "auto":
         return 'stopped at the number chosen by max_clusters="auto"'
-    if budget is not None and model.n_clusters_ >= budget:
+    if budget is not None and fitted.n_clusters >= budget:
         return f"stopped at max_clusters={budget}"
-    if model.n_iter_ >= model.max_iter:
+    if fitted.n_iter >= model.max_iter:
         return f"stopped at max_iter={model.max_iter}, not converged"
     return "not converged"
 
 
-def _table(model: Any) -> str:
-    labels = model.classes_
-    sizes = [model.cluster_sizes_[model.cluster_classes_ == label] for label in labels]
+def _table(fitted: Fitted) -> str:
+    labels = fitted.classes
+    sizes = [fitted.sizes[fitted.prototypes.classes == c] for c in range(len(labels))]
     totals = np.array([mine.sum() for mine in sizes])
-    shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST])
+    shown = np.sort(np.argsort(-totals, kind="stable")[:_MAX_CLASSES])
     head = _cell("class", "left", "th") + _cell("clusters", "right", "th")
     head += _cell("weight of rows", "right", "th") + _cell("sizes of clusters", "left", "th")
     lines = [f"<tr>{head}</tr>"]
@@ -125,10 +106,10 @@ def _cell(text: str, side: str, kind: str = "td") -> str:
 
 
 def _bar(sizes: npt.NDArray[np.floating], heaviest: float) -> str:
-    """Draw the sizes of a class's clusters side by side, the largest first."""
+    """Draw a bar of the cluster sizes of a class, the largest first."""
     if not len(sizes) or heaviest <= 0:
         return ""
-    widths = np.sort(sizes)[::-1] * (_WIDTH / heaviest)
+    widths = np.sort(sizes)[::-1] * (_BAR_WIDTH / heaviest)
     starts = np.cumsum(widths) - widths
     pieces = "".join(
         f'<rect x="{x:.1f}" y="1" width="{max(w - 1, 0.4):.1f}" height="10"/>'
@@ -137,14 +118,14 @@ def _bar(sizes: npt.NDArray[np.floating], heaviest: float) -> str:
     )
     told = f"largest {sizes.max():.6g}, smallest {sizes.min():.6g}"
     return (
-        f'<svg width="{_WIDTH}" height="12" fill="#0072B2" role="img" aria-label="{told}">'
+        f'<svg width="{_BAR_WIDTH}" height="12" fill="#0072B2" role="img" aria-label="{told}">'
         f"<title>{told}</title>{pieces}</svg>"
     )
 
 
 def _label(label: Any) -> str:
     text = visible(str(label))
-    return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    return escape(text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…")
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,17 +1,17 @@
-"""Names from data, made fit to be shown: data may come from anywhere."""
+"""Escape and shorten names from untrusted data before they are displayed."""
 
 import unicodedata
 
-# They turn the direction of what follows, so that a name could make a line read as another one.
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_HIDDEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, breaks of lines
+# Characters that change the direction of text, with which a name could disguise a line.
+_DIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_HIDDEN = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, separators
 
 
 def visible(text: str) -> str:
-    r"""Escape what would steer a terminal instead of being shown, as Python does in a literal.
+    r"""Escape characters that would control a terminal, as in a Python literal.
 
-    Control characters, line breaks included, characters that turn the direction of text, and
-    halves of characters, which cannot be written. Everything else stays as it is.
+    These are control characters, line breaks included, characters that change the direction of
+    text, and surrogates, which cannot be encoded. Everything else is unchanged.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut a text in the middle, where it is too long.
+    """Shorten a text in the middle if it is too long.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _is_hidden(character: str) -> bool:
-    return character in _TURNING or unicodedata.category(character) in _HIDDEN
+    return character in _DIRECTIONAL or unicodedata.category(character) in _HIDDEN
 
 
 def _escaped(character: str) -> str:

@@ -24,7 +24,6 @@ from dkmeans.checks import (
     finite_range,
     is_real,
 )
-from dkmeans.engine import query
 from dkmeans.geometry import GEOMETRIES, geometry_of
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.tally import exact_totals
@@ -173,14 +172,13 @@ def check_training(
     return training
 
 
-def count_items(estimator: Any, X: Any, weights: Floats) -> int:
-    """Count the rows that a fit tells apart: identical ones count once, weights of 0 not at all."""
+def check_new_rows(estimator: Any, X: Any) -> Matrix:
+    """Check rows as `fit` does, without labels, and return them as `fit` sees them."""
     check_parameters(estimator.get_params(deep=False))
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    X = geometry_of(estimator.metric).rows(X)
-    return len(np.unique(query.hashes(X)[weights > 0]))
+    return geometry_of(estimator.metric).rows(X)
 
 
 def check_reach(

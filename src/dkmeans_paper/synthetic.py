@@ -7,9 +7,9 @@ import numpy as np
 
 from dkmeans.engine.grow import grow
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.fitting import How, prepare
 from dkmeans.plots.growth import GrowthDisplay, Panel
 from dkmeans.plots.style import color, marker
+from dkmeans.prepare import Continuation, prepare
 from dkmeans_paper.plane import (
     Floats,
     Ints,
@@ -59,9 +59,9 @@ def run_synthetic(study: Study) -> Section:
     numbers = measure(sets, models)
     verdicts = judge(numbers)
     displays = (
-        growth(DiscriminativeKMeans(growth="paper"), X1, y1, "afresh"),
-        growth(DiscriminativeKMeans(growth="paper"), X2, y2, "afresh"),
-        growth(models[0], X2, y2, "again"),
+        growth(DiscriminativeKMeans(growth="paper"), X1, y1, Continuation.FRESH),
+        growth(DiscriminativeKMeans(growth="paper"), X2, y2, Continuation.FRESH),
+        growth(models[0], X2, y2, Continuation.WARM),
     )
     parts: list[Table | Picture] = []
     for run, display in zip(("1", "2", "3"), displays, strict=True):
@@ -113,12 +113,12 @@ def run_synthetic(study: Study) -> Section:
     )
 
 
-def growth(estimator: DiscriminativeKMeans, X: Floats, y: Ints, how: How) -> GrowthDisplay:
+def growth(estimator: DiscriminativeKMeans, X: Floats, y: Ints, how: Continuation) -> GrowthDisplay:
     """Keep the start and every round of a fit."""
-    with prepare(estimator, X, y, None, how) as fit:
-        panels = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
+    with prepare(estimator, X, y, None, how) as prepared:
+        panels = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(prepared.run())]
     names = np.array(["negative", "positive"])
-    return GrowthDisplay(fit.training.X, fit.training.y, names, panels)
+    return GrowthDisplay(prepared.training.X, prepared.training.y, names, panels)
 
 
 def _rounds_figure(display: GrowthDisplay) -> Any:

@@ -29,7 +29,7 @@ from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.exact.group_sums import Tally
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with
 _SLOPE = 5.0  # of the cost that tells which clusters to split

@@ -4,7 +4,7 @@ import numpy as np
 
 from dkmeans.engine.cells import Cells, Rules
 from dkmeans.kernels.block import Indices
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 
 def within_budget(

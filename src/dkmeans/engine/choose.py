@@ -1,10 +1,10 @@
-"""How many clusters: the fewest with which held-out rows err hardly more than at best.
+"""Choose the number of clusters on held-out rows.
 
-A part of each class is held out. The others grow prototypes, from few to many, and each number of
-clusters on the way is tried on the held-out rows. With few rows this is done for several parts in
-turn. The choice is the smallest number whose error is within one standard error of the least; the
-error that counts is that of the *difference*, as both are found on the same rows. Growth ends when
-nothing is lost, or when the count is far beyond the best so far.
+A part of each class is held out. Prototypes grow on the other rows, from few to many, and each
+number of clusters is evaluated on the held-out rows. With few rows this is repeated for several
+parts. The choice is the smallest number whose error is within one standard error of the lowest; the
+standard error is that of the *difference*, as both errors are measured on the same rows. Growth
+ends at an error of 0, or far beyond the best number so far.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,43 +16,43 @@ import numpy as np
 from dkmeans.engine.grow import grow
 from dkmeans.engine.heldout import HeldOut
 from dkmeans.engine.margins import RefineStep
-from dkmeans.engine.path import Trail, waypoint
 from dkmeans.engine.refine import refine
 from dkmeans.engine.run import Run, State
+from dkmeans.engine.trail import Trail, waypoint
 from dkmeans.kernels.block import Floats
-from dkmeans.model.prototypes import Prototypes
-from dkmeans.model.tree import TreeLog
+from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import TreeLog
 
-_FAR = 4  # growth ends at so many times the clusters of the best so far,
-_AT_LEAST = 8  # but not before there are so many for each class
-_MORE = 1 + 1e-9  # for rounding
-_STEP = 1.25  # least ratio between numbers of clusters that are refined to be tried
+_MAX_TIMES_BEST = 4  # growth ends at so many times the clusters of the best model so far,
+_MIN_PER_CLASS = 8  # but not before there are so many clusters per class
+_TOLERANCE = 1 + 1e-9  # for rounding
+_REFINED_RATIO = 1.25  # smallest ratio between numbers of clusters that are refined and evaluated
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Models grown without some rows, and what they lose on these."""
+    """Models grown without the held-out rows, and their losses on these."""
 
     trail: Trail
-    losses: dict[int, Floats]  # of each item held out, by number of clusters
+    losses: dict[int, Floats]  # of each held-out item, by number of clusters
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
 
     def at(self, count: int) -> Floats:
-        """Losses of the model with the most clusters that are at most so many."""
+        """Return the losses of the largest model with at most so many clusters."""
         return self.losses[max(k for k in self.losses if k <= count)]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How many clusters, and the first attempt, its errors those over all attempts."""
+    """The number of clusters, and the first attempt with the errors over all attempts."""
 
     n_clusters: int
     first: Attempt
 
 
 def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
-    """Choose the number of clusters; `weight` is that of all rows that were held out."""
+    """Choose the number of clusters; `weight` is the weight of all held-out rows."""
     first = attempts[0]
     losses = {len(w): np.concatenate([a.at(len(w)) for a in attempts]) for w in first.trail}
     if weight > 0:
@@ -67,28 +67,28 @@ def attempt(
     held_out: HeldOut,
     weight_unit: float,
     n_classes: int,
-    tell: Callable[[dict[str, Any], Prototypes], None] = lambda record, prototypes: None,
+    tell: Callable[[dict[str, Any], Prototypes], bool],
 ) -> Attempt:
-    """Grow on the rows that are not held out, and try each number of clusters on those that are.
+    """Grow on the rows that are not held out, and evaluate each number of clusters on the others.
 
     Parameters
     ----------
     run : Run
-        Of rows in which those held out have weight 0.
+        On rows where those held out have weight 0.
     held_out : HeldOut
     weight_unit : float
-        A weight of 1 here, in the user's terms.
+        A weight of 1 here, in the user's weights.
     n_classes : int
-        Of rows that have a weight.
+        Number of classes that have rows with a weight.
     tell : callable
-        Called with the record and the prototypes of each round.
+        Called with the record and the prototypes of each round; True ends the attempt.
     """
     is_refined = run.rules.refine
     run.rules = replace(run.rules, refine=False)
-    trail, records, tried = Trail(), [], 0
-    losses: dict[int, Floats] = {}  # on the held-out rows, by number of clusters
+    trail, records, evaluated = Trail(), [], 0
+    losses: dict[int, Floats] = {}
 
-    def try_out(state: State, round: int) -> None:
+    def evaluate(state: State, round: int) -> None:
         run.rows.label_all(state.prototypes)
         classes = state.prototypes.classes
         wrong = run.rows.held_errors(classes)
@@ -98,21 +98,22 @@ def attempt(
 
     for state in grow(run):
         assert isinstance(state, State)
+        stopped = False
         if state.round:
             records.append(state.record(weight_unit))
-            tell(records[-1], state.prototypes)
+            stopped = tell(records[-1], state.prototypes)
         count = len(state.prototypes)
         if not is_refined:
-            try_out(state, state.round)
-        elif count >= _STEP * tried:
-            tried, converged = count, run.converged
+            evaluate(state, state.round)
+        elif count >= _REFINED_RATIO * evaluated:
+            evaluated, converged = count, run.converged
             refined = _last(refine(run, state), state)
-            try_out(refined, state.round)
+            evaluate(refined, state.round)
             run.undo(refined, state)
             run.converged = converged
         best = min(trail, key=lambda w: (w.heldout_error, len(w)))
-        far = max(_FAR * len(best), _AT_LEAST * n_classes)
-        if state.round and (best.heldout_error == 0 or count >= far):
+        far = max(_MAX_TIMES_BEST * len(best), _MIN_PER_CLASS * n_classes)
+        if stopped or (state.round and (best.heldout_error == 0 or count >= far)):
             break
     return Attempt(trail, losses, run.tree, records)
 
@@ -129,6 +130,6 @@ def _fewest(losses: dict[int, Floats]) -> int:
     least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
     for count in sorted(losses):
         worse = losses[count] - least
-        if worse.sum() <= np.sqrt(np.square(worse).sum()) * _MORE:
+        if worse.sum() <= np.sqrt(np.square(worse).sum()) * _TOLERANCE:
             break
     return count

@@ -1,6 +1,7 @@
-"""Rows that are held out: fifths of each class, chosen by a hash of the rows' values.
+"""Held-out rows: fifths of each class, chosen by a hash of the rows' values.
 
-So neither chance nor the order of rows has a say. Identical rows stay together.
+So the choice is deterministic and does not depend on the order of rows. Identical rows stay
+together.
 """
 
 from dataclasses import dataclass
@@ -13,27 +14,27 @@ from dkmeans.kernels.rowhash import Hashes
 from dkmeans.kernels.tally import exact_totals
 
 _PARTS = 5
-_ENOUGH = 2000  # different rows held out, in one part or several
+_WANTED_ITEMS = 2000  # different rows to hold out, in one part or several
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which rows are held out. Identical rows count as one item, of their weight together."""
+    """One part of the rows. Identical rows count as one item with their total weight."""
 
-    lowest: Hashes  # shape (n_classes,): of the hashes of each class that are held out
-    highest: Hashes  # the same; below the lowest where none is
-    items: Indices  # shape (n,): number of each row's item, or -1 if it is not held out
-    weight: float  # of all rows that are
-    n_left: int  # how many items are not held out
+    lowest: Hashes  # shape (n_classes,): lowest hash of each class that is held out
+    highest: Hashes  # the highest; below the lowest if none is
+    items: Indices  # shape (n,): item of each row, or -1 if it is not held out
+    weight: float  # total weight of the held-out rows
+    n_left: int  # number of items that are not held out
 
     def losses(self, rows: Indices, weights: Floats) -> Floats:
-        """Weight of each item, of some rows with their weights."""
+        """Return the weight of each item among some rows with these weights."""
         n_items = int(self.items.max(initial=-1)) + 1
         return exact_totals(self.items[rows], weights, n_items)
 
 
 def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int) -> list[HeldOut]:
-    """Choose parts to be held out in turn: one if there are many rows, up to five if there are few.
+    """Choose the parts to hold out in turn: one if there are many rows, up to five if few.
 
     No row of weight 0 is held out. Identical rows must have one label.
     """
@@ -45,8 +46,8 @@ def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int)
     count = np.bincount(classes)
     rank = np.arange(len(classes)) - (np.cumsum(count) - count)[classes]
     part = _PARTS * rank // count[classes]
-    part[count[classes] == 1] = _PARTS  # or there would be none of the class to learn from
-    wanted = int(np.clip(-(-_ENOUGH * _PARTS // len(classes)), 1, _PARTS))
+    part[count[classes] == 1] = _PARTS  # a class of one item cannot be held out
+    wanted = int(np.clip(-(-_WANTED_ITEMS * _PARTS // len(classes)), 1, _PARTS))
     return [
         _held(hashes, y, weights, n_classes, rows, item, part == number)
         for number in range(wanted)

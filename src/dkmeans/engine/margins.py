@@ -25,8 +25,8 @@ from dkmeans.exact.group_sums import GroupSums, run_starts
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.reference import inner_products
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import facts, margin_sums
+from dkmeans.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost that counts
 MAX_WHOLE_TOTAL = 2.0**40  # up to which a whole weight w equals w copies of a row, bit for bit

@@ -14,7 +14,7 @@ from dkmeans.exact.group_sums import Tally
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import product, total
 from dkmeans.kernels.reference import squared_distances
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 _FORGOTTEN = 1 / 16  # of the lightest row
 

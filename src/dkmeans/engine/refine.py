@@ -25,7 +25,7 @@ from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import Children
 from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 PASSES = 60
 STEP = 0.3  # of the root-mean-square spread of a feature, at the start

@@ -19,11 +19,11 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
 from dkmeans.passes.contract import Pass, Runner
 from dkmeans.passes.margin_search import FindMargins
 from dkmeans.passes.part import Setting
+from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
 

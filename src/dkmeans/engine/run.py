@@ -14,8 +14,8 @@ from dkmeans.exact.group_sums import Tally
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
-from dkmeans.model.prototypes import Prototypes
-from dkmeans.model.tree import NONE, TreeLog
+from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import NONE, TreeLog
 
 
 class Seen(Protocol):

@@ -17,7 +17,7 @@ from dkmeans.engine.budget import within_budget
 from dkmeans.engine.cells import Cells, Rules
 from dkmeans.exact.group_sums import run_starts
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_squares
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.changed import assign_by_change
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
 from dkmeans.passes.contract import Effect, Pass
@@ -22,6 +21,7 @@ from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass, GroupSumsPass, MaximumPass
 from dkmeans.passes.row_state import NO_CELL, CellState, RowState, group_codes
 from dkmeans.passes.summing import sum_moves, sum_rows
+from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_bits, to_distance
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
 from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowMargins, RowState
+from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.threads import tiles
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass
 from dkmeans.passes.row_state import PruneState, RowState
+from dkmeans.prototypes import Prototypes
 
 TILE_DISTANCES = 1 << 17  # that are computed together
 

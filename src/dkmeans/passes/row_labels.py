@@ -11,12 +11,12 @@ from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.rowhash import Hashes, hash_rows
 from dkmeans.kernels.tally import group_totals
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.contract import Derivation, Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass, KeyedSumsPass, Pieces, PiecesPass, SlicesPass
 from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
 from dkmeans.passes.summing import present
+from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.reference import squared_distances, stable_bits
 from dkmeans.kernels.threads import tiles
-from dkmeans.model.prototypes import Prototypes
 from dkmeans.passes.contract import Pass
 from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.row_state import RowState, group_codes
+from dkmeans.prototypes import Prototypes
 
 TILE_VALUES = 1 << 20  # of rows that are compared value by value at a time
 

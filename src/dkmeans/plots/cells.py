@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from scipy.ndimage import distance_transform_edt
 from sklearn.preprocessing import normalize
 
-from dkmeans.engine.query import nearest
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import Model, check_labels, open_model, some_rows, spread
 from dkmeans.plots.plane import Floats, Plane
 from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, plural, short
+from dkmeans.questions.search import nearest
 
 _GRID = 240  # points per side at which classes are looked up
 _MANY = 12  # more classes than this are named in the picture instead of beside it

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.model.borders import ClassBorders
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import SMALL, names, plural, wrapped
+from dkmeans.results.answers import ClassBorders
 
 _LEAST_FONT = 4.5  # points; smaller text is no text
 

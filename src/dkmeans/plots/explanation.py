@@ -6,12 +6,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.kernels.sphere import unit_vectors
-from dkmeans.model.explanation import Explanation
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.images import as_images, in_shades
 from dkmeans.plots.inputs import dense, open_model, some_rows
 from dkmeans.plots.style import SMALL, plural, short, weight
+from dkmeans.results.answers import Explanation
 
 _WIDE = 1.65  # inches per image, for the words above it
 
@@ -216,5 +215,6 @@ def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
             raise ValueError(
                 f"X_train has {rows.shape[1]} features, but the prototypes have {found.shape[1]}."
             )
-        found[known] = unit_vectors(rows, np.float64) if shown.is_unit else rows
+        rows = rows.astype(np.float64)
+        found[known] = rows if shown.geometry is None else shown.geometry.rows(rows)
     return found

@@ -8,13 +8,14 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from dkmeans.engine.grow import grow
-from dkmeans.engine.query import nearest
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.fitting import prepare
-from dkmeans.model.prototypes import Prototypes
+from dkmeans.fit import start_run
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural
+from dkmeans.prepare import prepare
+from dkmeans.prototypes import Prototypes
+from dkmeans.questions.search import nearest
 
 _GRID = 300  # points per side at which cells are looked up
 _PANEL = 3.2  # inches
@@ -80,14 +81,15 @@ class GrowthDisplay(PanelsDisplay):
         display : GrowthDisplay
             Call `plot()` on it.
         """
-        with prepare(clone(estimator), X, y, None) as fit:
-            training = fit.training
+        with prepare(clone(estimator), X, y, None) as prepared:
+            training = prepared.training
             if training.X.shape[1] != 2:
                 raise ValueError(
                     f"X has {training.X.shape[1]} features; growth is drawn for 2. CellsDisplay "
                     "draws a fitted model with more."
                 )
-            states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(fit.run)]
+            run, _ = start_run(prepared)
+            states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(run)]
         kept = _early_first(len(states), max_panels)
         return cls(training.X, training.y, training.classes, [states[i] for i in kept])
 

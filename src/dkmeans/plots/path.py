@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dkmeans.model.path import Path
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import color, marker, plural
+from dkmeans.results.fit_record import Path
 
 
 @dataclass

@@ -6,11 +6,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.model.suspects import Suspects
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.images import as_images
 from dkmeans.plots.inputs import dense, some_rows
 from dkmeans.plots.style import SMALL, plural, short
+from dkmeans.results.answers import Suspects
 
 _COLUMNS = 8
 _INCHES = 1.15  # per image

@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.model.tree import NONE, Tree
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import open_model
 from dkmeans.plots.style import SMALL, color, marker, names, plural, weight
+from dkmeans.results.fit_record import NONE, Tree
 
 _LANE = 0.17  # inches
 _LEAST_FONT = 4.5  # points; smaller text is no text

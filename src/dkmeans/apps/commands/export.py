@@ -6,13 +6,7 @@ from dkmeans.apps.models import load_model
 from dkmeans.apps.screen import file_size, say, stdout
 from dkmeans.apps.writing import check_free
 from dkmeans.atomic import write_atomically
-from dkmeans.export.write import contents
-
-_WHAT = {
-    "onnx": "Graph for ONNX runtimes",
-    "json": "Prototypes",
-    "csv": "Prototypes",
-}
+from dkmeans.files.export import FORMATS
 
 
 def run_export(path: Path, format: str, out: Path | None, *, force: bool = False) -> None:
@@ -20,5 +14,6 @@ def run_export(path: Path, format: str, out: Path | None, *, force: bool = False
     out = out or path.with_suffix(f".{format}")
     check_free(out, path, force=force)
     model = load_model(path).whole
-    write_atomically(out, contents(model, format))
-    say(stdout(), f"{_WHAT[format]} saved: {out.resolve()} ({file_size(out.stat().st_size)})")
+    write_atomically(out, FORMATS[format].encode(model))
+    what, size = FORMATS[format].description, file_size(out.stat().st_size)
+    say(stdout(), f"{what} saved: {out.resolve()} ({size})")

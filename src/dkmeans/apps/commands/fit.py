@@ -17,7 +17,7 @@ from dkmeans.apps.screen import say, stderr, stdout
 from dkmeans.apps.tables import format_of
 from dkmeans.apps.writing import check_free
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.export.files import save
+from dkmeans.files.model_file import save
 from dkmeans.progress import listening
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from dkmeans.apps.errors import listing
 from dkmeans.apps.models import Model, load_model
 from dkmeans.apps.screen import file_size, grid, percent, plural, say, show, stdout
-from dkmeans.fitting import purities
+from dkmeans.questions.purity import purities
 
 _WIDE = 56  # columns; with fewer, the table has fewer
 
@@ -54,7 +54,7 @@ def _parameters(core: Any) -> str:
 
 def _training(core: Any) -> str:
     parts = [f"{np.sum(core.cluster_sizes_):,.10g} rows"]
-    mine = float((purities(core) * core.cluster_sizes_).sum())
+    mine = float((purities(core._fitted) * core.cluster_sizes_).sum())
     parts.append(f"error {percent(1 - mine / core.cluster_sizes_.sum())} %")
     parts.append(plural(core.n_iter_, "round"))
     parts.append(_ending(core))
@@ -78,7 +78,7 @@ def _classes(console: Console, core: Any) -> None:
     is_wide = console.width >= _WIDE
     sizes_too = ("smallest", "largest") if is_wide else ()
     table = grid("class", "clusters", "rows", *sizes_too, "purity\n%")
-    purity = purities(core)
+    purity = purities(core._fitted)
     for label in core.classes_:
         mine = core.cluster_classes_ == label
         sizes = core.cluster_sizes_[mine]
@@ -98,7 +98,11 @@ def _classes(console: Console, core: Any) -> None:
 def _clusters(console: Console, core: Any) -> None:
     table = grid("class", "cluster\nid", "rows", "purity\n%")
     rows = zip(
-        core.cluster_classes_, core.cluster_ids_, core.cluster_sizes_, purities(core), strict=True
+        core.cluster_classes_,
+        core.cluster_ids_,
+        core.cluster_sizes_,
+        purities(core._fitted),
+        strict=True,
     )
     for label, number, size, purity in rows:
         table.add_row(str(label), str(number), f"{size:,.10g}", percent(float(purity)))

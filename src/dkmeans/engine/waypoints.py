@@ -1,0 +1,27 @@
+"""Waypoints of a fit: the model at each number of clusters that growth passes through."""
+
+from dataclasses import dataclass
+
+from dkmeans.engine.memory import Memory
+from dkmeans.prototypes import Prototypes
+
+
+@dataclass(frozen=True)
+class Waypoint:
+    """The model at one number of clusters."""
+
+    round: int
+    prototypes: Prototypes
+    memory: Memory
+    training_error: float
+    heldout_error: float
+    cost: float
+    inertia: float
+
+    def __len__(self) -> int:
+        return len(self.prototypes)
+
+    @property
+    def size(self) -> int:
+        """Number of values that it holds."""
+        return int(self.prototypes.centers.size + self.memory.sums.size)

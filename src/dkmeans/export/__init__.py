@@ -1,1 +1,0 @@
-"""Models as files: to be loaded again, and for other programs."""

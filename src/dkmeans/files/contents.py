@@ -1,0 +1,224 @@
+"""A fitted estimator as arrays and a JSON document, and back."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans import validate
+from dkmeans.checks import InvalidParameterError
+from dkmeans.engine.memory import Memory
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.files import class_labels
+from dkmeans.files.consistency import check_memory, check_prototypes, check_rejection, check_tree
+from dkmeans.files.container import Arrays, Document
+from dkmeans.files.refusal import RefusedError, require
+from dkmeans.files.table_columns import TABLES, codes, restore, store
+from dkmeans.fitted import Fitted
+from dkmeans.geometry import geometry_of
+
+_SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
+_ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
+# Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
+_MIN_LABEL_BYTES = 1 << 26
+_LABEL_BYTES_PER_BYTE = 16
+
+
+def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays, Document]:
+    """Return all that a fitted estimator needs to predict and to continue."""
+    fitted, memory = model._fitted, model._fitted.memory
+    arrays: Arrays = {
+        "centers": fitted.prototypes.centers,
+        "class_codes": fitted.prototypes.classes.astype(np.int64),
+        "sizes": fitted.sizes.astype(np.float64),
+        "ids": fitted.prototypes.ids,
+        "memory_ids": memory.ids,
+        "memory_class_codes": memory.classes.astype(np.int64),
+        "memory_weights": memory.weights,
+        "memory_sums": memory.sums,
+    }
+    if with_labels:
+        arrays |= _describe_rows(fitted)
+    tables = {
+        name: store(name, table, fitted.classes, arrays)
+        for name in TABLES
+        if (table := getattr(fitted, name)) is not None
+    }
+    scalars = {
+        name: _plain(name, value)
+        for name in _SCALARS
+        if (value := getattr(fitted, name)) is not None
+    }
+    names = fitted.feature_names
+    document = {
+        "parameters": _parameters(model),
+        "classes": class_labels.encode(fitted.classes),
+        "n_features": fitted.n_features,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "fitted": scalars,
+        "tables": tables,
+    }
+    return arrays, document
+
+
+def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMeans:
+    """Rebuild the estimator from the contents of a file of some size, all of it checked.
+
+    Entries that are used are removed from `arrays`.
+    """
+    require(document.keys() >= _ENTRIES, "lacks parts of the model")
+    model = DiscriminativeKMeans(**_read_parameters(document["parameters"]))
+    classes = class_labels.decode(document["classes"])
+    n_labels = sum(len(arrays.get(name, ())) for name in ("ids", "tree.id", "changes.id"))
+    room = classes.dtype.itemsize * n_labels
+    require(
+        room <= _MIN_LABEL_BYTES + _LABEL_BYTES_PER_BYTE * size,
+        "has class labels too long for so many prototypes",
+    )
+    names = _read_names(document["feature_names"], document["n_features"])
+    listed = document["tables"]
+    require(isinstance(listed, dict) and set(listed) <= set(TABLES), "has unknown tables")
+    tables: dict[str, Any] = {name: restore(name, listed[name], classes, arrays) for name in listed}
+    prototypes = check_prototypes(arrays, len(classes), document["n_features"])
+    check_tree(tables, prototypes, classes)
+    check_rejection(tables, prototypes, classes)
+    memory = Memory(
+        _take(arrays, "memory_ids"),
+        codes(_take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),
+        _take(arrays, "memory_weights"),
+        _take(arrays, "memory_sums"),
+    )
+    check_memory(memory, prototypes)
+    sizes = _take(arrays, "sizes")
+    require(
+        sizes.shape == prototypes.ids.shape
+        and sizes.dtype == np.float64
+        and bool(((sizes >= 0) & (sizes < np.inf)).all()),
+        "has cluster sizes that do not make sense",
+    )
+    return model._publish(
+        Fitted(
+            prototypes=prototypes,
+            classes=classes,
+            geometry=geometry_of(model.metric),
+            n_features=document["n_features"],
+            feature_names=names,
+            sizes=sizes,
+            memory=memory,
+            **tables,
+            **_read_rows(arrays, len(prototypes)),
+            **_read_scalars(document["fitted"]),
+        )
+    )
+
+
+def _describe_rows(fitted: Fitted) -> Arrays:
+    """Return statements about single training rows, as far as there are any."""
+    arrays: Arrays = {}
+    if fitted.labels is not None:
+        arrays["labels"] = fitted.labels.astype(np.int64)
+    if (fitted.exemplars >= 0).any():
+        arrays["exemplars"] = fitted.exemplars.astype(np.int64)
+    if fitted.conflicts is not None:
+        groups = fitted.conflicts
+        arrays["conflict_rows"] = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
+        arrays["conflict_ends"] = np.cumsum([len(g) for g in groups], dtype=np.int64)
+    return arrays
+
+
+def _parameters(model: DiscriminativeKMeans) -> Document:
+    known = DiscriminativeKMeans().get_params(deep=False)
+    # The path of a checkpoint is private to the machine that fitted the model.
+    found = {name: getattr(model, name) for name in known} | {"checkpoint": None}
+    validate.check_parameters(found)
+    weights = found.pop("class_weight")
+    if isinstance(weights, dict):
+        keys = [_plain("class_weight", key) for key in weights]
+        values = [_plain("class_weight", value) for value in weights.values()]
+        weights = {"classes": keys, "weights": values}
+    return {name: _plain(name, value) for name, value in found.items()} | {"class_weight": weights}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Convert a scalar to a type that JSON has."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, bool | int | float | str):
+        return plain
+    raise ValueError(f"{name}={value!r} cannot be written to a file: use a number or text.")
+
+
+def _read_parameters(found: Any) -> dict[str, Any]:
+    require(isinstance(found, dict), "has no parameters")
+    unknown = set(found) - set(DiscriminativeKMeans().get_params(deep=False))
+    if unknown:
+        name = min(unknown)[:40]
+        raise RefusedError(f"has the parameter {name!r}, unknown here", "update dkmeans")
+    parameters = dict(found)
+    weights = parameters.get("class_weight")
+    if isinstance(weights, dict):
+        wrong = "has a class_weight that does not make sense"
+        require(set(weights) == {"classes", "weights"}, wrong)
+        keys, values = weights["classes"], weights["weights"]
+        require(isinstance(keys, list) and isinstance(values, list), wrong)
+        require(all(isinstance(x, bool | int | float | str) for x in keys), wrong)
+        require(all(type(x) in (int, float) and 0 <= x < np.inf for x in values), wrong)
+        require(len(keys) == len(values) == len(set(keys)), wrong)
+        parameters["class_weight"] = dict(zip(keys, values, strict=True))
+    require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
+    try:
+        validate.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
+    except InvalidParameterError as error:
+        raise RefusedError(f"has a parameter that is not accepted ({str(error)[:200]})") from error
+    return parameters
+
+
+def _read_names(names: Any, n_features: Any) -> npt.NDArray[Any] | None:
+    require(type(n_features) is int and n_features >= 1, "does not say how many features")
+    if names is None:
+        return None
+    wrong = "has feature names that do not fit its features"
+    require(isinstance(names, list) and len(names) == n_features, wrong)
+    require(all(type(name) is str for name in names), wrong)
+    return np.array(names, dtype=object)
+
+
+def _read_scalars(found: Any) -> dict[str, Any]:
+    wrong = "has results of the fit that do not make sense"
+    require(isinstance(found, dict), wrong)
+    values = {name: found[name] for name in _SCALARS if name in found}
+    require(len(values) == len(found), wrong)
+    require(type(values.get("n_iter")) is int and values["n_iter"] >= 0, wrong)
+    require(type(values.get("converged")) is bool, wrong)
+    for name in ("inertia", "weight_unit"):
+        value = values.get(name, 1.0)
+        require(type(value) in (int, float) and 0 <= value < np.inf, wrong)
+        if name in values:
+            values[name] = float(value)
+    require(values.get("weight_unit", 0.0) > 0, wrong)
+    return values
+
+
+def _read_rows(arrays: Arrays, n_clusters: int) -> dict[str, Any]:
+    """Read statements about training rows, if there are any."""
+    found: dict[str, Any] = {}
+    wrong = "has labels, exemplars or conflicts that do not make sense"
+    if "labels" in arrays:
+        found["labels"] = codes(arrays.pop("labels"), n_clusters, wrong)
+    found["exemplars"] = np.full(n_clusters, -1, dtype=np.intp)
+    if "exemplars" in arrays:
+        exemplars = arrays.pop("exemplars")
+        require(exemplars.dtype == np.int64 and exemplars.shape == (n_clusters,), wrong)
+        require(bool(((exemplars >= -1) & (exemplars < 1 << 62)).all()), wrong)
+        found["exemplars"] = exemplars.astype(np.intp)
+    if "conflict_rows" in arrays:
+        rows = codes(arrays.pop("conflict_rows"), 1 << 62, wrong)
+        ends = codes(_take(arrays, "conflict_ends"), len(rows) + 1, wrong)
+        require(bool((np.diff(ends, prepend=0) > 0).all()), wrong)
+        require((int(ends[-1]) if len(ends) else 0) == len(rows), wrong)
+        found["conflicts"] = np.split(rows, ends[:-1]) if len(ends) else []
+    return found
+
+
+def _take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
+    require(name in arrays, f"lacks {name}")
+    return arrays.pop(name)

@@ -1,0 +1,86 @@
+"""Model files: `save` and `load`. The format is described in the guide (docs/files.md)."""
+
+import os
+from typing import Any
+
+import dkmeans
+from dkmeans.atomic import write_atomically
+from dkmeans.files import contents, scaler
+from dkmeans.files.container import Arrays, Document, pack, unpack
+from dkmeans.files.refusal import RefusedError, require
+
+__all__ = ["ModelFileError", "load", "save"]
+
+
+class ModelFileError(ValueError):
+    """A file is not a model that can be loaded."""
+
+
+def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) -> None:
+    """Write a fitted model to a file, completely or not at all.
+
+    An existing file is replaced.
+
+    Parameters
+    ----------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        The model; it must be fitted.
+    path : str or path
+        The file; the usual ending is `.dkm`.
+    with_labels : bool, default=True
+        Whether to include `labels_`, `conflicts_` and `exemplars_`, which describe single training
+        rows.
+    """
+    scaling, estimator = scaler.parts(model)
+    arrays, document = contents.describe(estimator, with_labels=with_labels)
+    document["scaling"] = None
+    if scaling is not None:
+        more, document["scaling"] = scaler.describe(model)
+        arrays |= more
+    data = pack(arrays, document, dkmeans.__version__)
+    try:
+        _rebuild(arrays, document, len(data))
+    except RefusedError as error:
+        raise ValueError(f"The model cannot be saved, as its file {error}") from error
+    write_atomically(path, data)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote. No code from the file is executed.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        Predictions and further fits are the same as with the saved model, to the last bit. Only
+        the models with fewer clusters (`at`) are not kept.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, of another version, or not a model at all.
+    """
+    try:
+        arrays, document = unpack(path)
+        return _rebuild(arrays, document, os.stat(path).st_size)
+    except RefusedError as error:
+        raise ModelFileError(f"The file {os.fspath(path)!r} {error}") from error
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"The file {os.fspath(path)!r} holds something that is not a model ({error}): copy or "
+            "save it again."
+        ) from error
+
+
+def _rebuild(arrays: Arrays, document: Document, size: int) -> Any:
+    """Rebuild a model from the contents of a file of some size, all of it checked."""
+    left = dict(arrays)
+    model: Any = contents.rebuild(left, document, size)
+    if document.get("scaling") is not None:
+        model = scaler.rebuild(left, document["scaling"], model)
+    require(not left, f"has arrays that no model has, such as {min(left, default='')[:40]!r}")
+    return model

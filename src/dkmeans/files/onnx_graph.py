@@ -1,0 +1,247 @@
+"""Models as ONNX graphs of standard operators.
+
+The graph does step by step what `predict` does, so that its labels are the same, ties and all: the
+scaling is rounded as `StandardScaler` rounds it, and squared differences are added up in float64,
+feature by feature (`kernels/reference.py`). `ReduceSum` leaves the order to the runtime; a `Scan`
+over the features does not.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.preprocessing import StandardScaler
+
+import dkmeans
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.files.scaler import parts
+from dkmeans.geometry import Cosine
+from dkmeans.kernels.sphere import NEAR
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError as error:
+    needs = "ONNX graphs need the package onnx: pip install 'dkmeans[onnx]'."
+    raise ModuleNotFoundError(needs, name=error.name) from error
+
+_OPSET = 18
+_IR = 8  # of the same time as the operators, so that older runtimes can read it
+_HUGE = 2.0**300  # beyond it, or below one over it, squares could overflow or vanish
+_BACK = 2.0**700  # brings the range of the others to where they do not; a power of two is exact
+
+
+class _Graph:
+    """Builder that collects nodes and constants, and names them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: npt.ArrayLike) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        name = output or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def split(self, what: str, sizes: list[int]) -> list[str]:
+        """Cut along axis 1."""
+        if len(sizes) == 1:
+            return [what]
+        names = [f"split_{len(self.nodes)}_{i}" for i in range(len(sizes))]
+        inputs = [what, self.constant(np.array(sizes, dtype=np.int64))]
+        self.nodes.append(helper.make_node("Split", inputs, names, axis=1))
+        return names
+
+    def joined(self, columns: list[str]) -> str:
+        """Put columns side by side."""
+        return columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=1)
+
+    def cast(self, what: str, dtype: npt.DTypeLike, output: str | None = None) -> str:
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.add("Cast", what, output=output, to=kind)
+
+
+def to_onnx(model: Any) -> onnx.ModelProto:
+    """Convert a fitted model to an ONNX graph.
+
+    Its input "features" takes any number of rows, in the type of the centres (float32 or float64).
+    Its outputs are "label", the same as `predict` gives, and "probabilities", which differ from
+    those of `predict_proba` by rounding only: by at most 8 + n_classes times the machine epsilon of
+    the type. Classes are in the order of `classes_`. Rows are not checked: what is given for NaN,
+    infinity and values whose squares overflow, all of which `predict` refuses, is not defined.
+
+    Parameters
+    ----------
+    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+        The model; it must be fitted. The scaling becomes part of the graph.
+
+    Returns
+    -------
+    graph : onnx.ModelProto
+        `onnx.save(graph, path)` writes it.
+    """
+    scaler, prototypes = parts(model)
+    centers, classes = prototypes.cluster_centers_, prototypes.classes_
+    codes = np.searchsorted(classes, prototypes.cluster_classes_)
+    graph = _Graph()
+    rows = "features" if scaler is None else _scaled(graph, "features", scaler, centers.dtype)
+    wide = graph.cast(rows, np.float64)
+    if isinstance(prototypes._fitted.geometry, Cosine):
+        wide = _directions(graph, wide, centers.shape[1], centers.dtype)
+    squares = _squares(graph, wide, centers)
+    present, counts = np.unique(codes, return_counts=True)
+    near = _nearest_of_each(graph, squares, counts.tolist())
+    # The distances that decide are rounded to the type of the centres.
+    rounded = graph.cast(graph.add("Sqrt", near), centers.dtype)
+    best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
+    values = _label_values(classes[present])
+    graph.add("Gather", graph.constant(values), best, output="label", axis=0)
+    power = min(2 * np.sqrt(centers.shape[1]), 16.0)
+    spread = np.eye(len(classes), dtype=centers.dtype)[present]
+    _probabilities(graph, rounded, power, spread)
+    return _finished(graph, prototypes, getattr(model, "feature_names_in_", None), values)
+
+
+def _scaled(graph: _Graph, rows: str, scaler: Any, dtype: np.dtype[Any]) -> str:
+    """Scale rows, and round after each step, as the installed scikit-learn does."""
+    inner = np.dtype(np.float64) if _scales_in_float64() else dtype
+    if scaler.with_mean:
+        mean = graph.constant(scaler.mean_.astype(inner))
+        rows = graph.cast(graph.add("Sub", graph.cast(rows, inner), mean), dtype)
+    if scaler.with_std:
+        scale = graph.constant(scaler.scale_.astype(inner))
+        rows = graph.cast(graph.add("Div", graph.cast(rows, inner), scale), dtype)
+    return rows
+
+
+def _scales_in_float64() -> bool:
+    """Tell whether `StandardScaler` subtracts and divides float32 rows in float64.
+
+    Older versions do; newer ones round the mean and the scale to float32 first.
+    """
+    rows = np.array([[0], [1], [1]], dtype=np.float32)
+    scaler = StandardScaler(with_std=False).fit(rows)
+    return bool(scaler.transform(rows)[1, 0] == np.float32(1 - scaler.mean_[0]))
+
+
+def _directions(graph: _Graph, rows: str, n_features: int, dtype: np.dtype[Any]) -> str:
+    """Scale rows to length one; those of zeros, and those that are of length one, stay."""
+    one, axes = graph.constant(1.0), graph.constant([1])
+    largest = graph.add("ReduceMax", graph.add("Abs", rows), axes, keepdims=1)
+    low = graph.add("Less", largest, graph.constant(1 / _HUGE))
+    high = graph.add("Greater", largest, graph.constant(_HUGE))
+    up = graph.add("Where", low, graph.constant(_BACK), one)
+    unit = graph.add("Where", high, graph.constant(1 / _BACK), up)
+    scaled = graph.add("Mul", rows, unit)
+    length = graph.add("Sqrt", _squares(graph, scaled, np.zeros((1, n_features))))
+    off = graph.add("Abs", graph.add("Sub", graph.add("Div", length, unit), one))
+    fits = graph.add("LessOrEqual", off, graph.constant(NEAR * float(np.finfo(dtype).eps)))
+    keep = graph.add("Or", fits, graph.add("Equal", length, graph.constant(0.0)))
+    divided = graph.add("Div", scaled, graph.add("Where", keep, one, length))
+    result = graph.add("Where", keep, rows, divided)
+    return graph.cast(graph.cast(result, dtype), np.float64)
+
+
+def _squares(graph: _Graph, rows: str, centers: npt.NDArray[np.floating]) -> str:
+    """Squared distances of rows to centres, added up over features in order."""
+    k = len(centers)
+    shape = graph.add("Concat", graph.add("Shape", rows, end=1), graph.constant([k]), axis=0)
+    zeros = graph.add("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
+    columns = graph.add("Unsqueeze", rows, graph.constant([1]))
+    wide = graph.cast(graph.constant(centers), np.float64)
+    return graph.add(
+        "Scan",
+        *(zeros, columns, wide),
+        body=_one_feature(k),
+        num_scan_inputs=2,
+        scan_input_axes=[2, 1],
+    )
+
+
+def _one_feature(k: int) -> Any:
+    """Add the share of one feature to the squared distances of rows to k centres."""
+    kinds = {"before": ["rows", k], "values": ["rows", 1], "centers": [k], "after": ["rows", k]}
+    infos = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, of) for n, of in kinds.items()]
+    body = _Graph()
+    away = body.add("Sub", "values", "centers", output="away")
+    body.add("Add", "before", body.add("Mul", away, away, output="share"), output="after")
+    return helper.make_graph(body.nodes, "one_feature", infos[:3], infos[3:])
+
+
+def _nearest_of_each(graph: _Graph, squares: str, counts: list[int]) -> str:
+    """Smallest of each class's columns, which lie side by side."""
+    axes = graph.constant([1])
+    classes = graph.split(squares, counts)
+    return graph.joined([graph.add("ReduceMin", part, axes, keepdims=1) for part in classes])
+
+
+def _probabilities(
+    graph: _Graph, rounded: str, power: float, spread: npt.NDArray[np.floating]
+) -> None:
+    """Probabilities in proportion to 1 / D^power; `spread` puts them in the columns of all classes.
+
+    It has the type of the centres, a row for each class with a prototype and a single one in each.
+    """
+    dtype = spread.dtype
+    axes, one = graph.constant([1]), graph.constant(1.0)
+    distances = graph.cast(rounded, np.float64)
+    best = graph.add("ReduceMin", distances, axes, keepdims=1)
+    away = graph.add("Greater", distances, graph.constant(0.0))
+    # No division by zero, not even one whose result is thrown away.
+    ratio = graph.add("Div", best, graph.add("Where", away, distances, one))
+    weights = graph.add("Pow", graph.add("Where", away, ratio, one), graph.constant(power))
+    shares = graph.add("Div", weights, graph.add("ReduceSum", weights, axes, keepdims=1))
+    shares = graph.cast(shares, dtype)
+    # Rounding must not make another class catch up: at most the next number below the largest.
+    top = graph.add("ReduceMax", shares, axes, keepdims=1)
+    below = graph.add("Mul", top, graph.constant(dtype.type(1 - np.finfo(dtype).epsneg)))
+    beaten = graph.add("Greater", distances, best)
+    shares = graph.add("Where", beaten, graph.add("Min", shares, below), shares)
+    graph.add("MatMul", shares, graph.constant(spread), output="probabilities")
+
+
+def _label_values(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels in a type that ONNX runtimes have."""
+    if labels.dtype.kind in "iu":
+        fits = int(labels.max()) <= np.iinfo(np.int64).max
+        return labels.astype(np.int64 if fits else np.uint64)
+    if labels.dtype.kind == "f":
+        return labels.astype(np.float64)
+    return labels if labels.dtype.kind == "b" else labels.astype(object)
+
+
+def _finished(
+    graph: _Graph, model: DiscriminativeKMeans, names: Any, labels: npt.NDArray[Any]
+) -> onnx.ModelProto:
+    kind = helper.np_dtype_to_tensor_dtype(model.cluster_centers_.dtype)
+    text = labels.dtype.kind == "O"
+    of_labels = TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(labels.dtype)
+    made = helper.make_graph(
+        graph.nodes,
+        "dkmeans",
+        [helper.make_tensor_value_info("features", kind, ["rows", model.n_features_in_])],
+        [
+            helper.make_tensor_value_info("label", of_labels, ["rows"]),
+            helper.make_tensor_value_info("probabilities", kind, ["rows", len(model.classes_)]),
+        ],
+        graph.constants,
+    )
+    result = helper.make_model(
+        made,
+        producer_name="dkmeans",
+        producer_version=dkmeans.__version__,
+        ir_version=_IR,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+    )
+    about = {"classes": [str(label) for label in model.classes_.tolist()]}
+    if names is not None:
+        about["feature_names"] = [str(name) for name in names]
+    helper.set_model_props(result, {key: json.dumps(value) for key, value in about.items()})
+    onnx.checker.check_model(result)
+    return result

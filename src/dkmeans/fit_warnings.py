@@ -1,0 +1,42 @@
+"""Warnings about the result of a fit."""
+
+import warnings
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from dkmeans.fitted import Fitted
+from dkmeans.prepare import Continuation
+
+_MIN_PROTOTYPES = 20  # fewer prototypes are no reason to warn
+_MIN_SHARE = 0.25  # of the rows
+
+
+class OverfittingWarning(UserWarning):
+    """A converged fit has kept a large share of the rows as prototypes."""
+
+
+def warn_about(fitted: Fitted, estimator: Any, how: Continuation, stacklevel: int) -> None:
+    """Warn about overfitting, if all rows were given, and about a fit that ran out of rounds."""
+    k, budget, labels = fitted.n_clusters, estimator.max_clusters, fitted.labels
+    n_rows = 0 if labels is None else len(labels)
+    if (
+        how is not Continuation.NEW_ROWS
+        and budget is None
+        and k > max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
+    ):
+        warnings.warn(
+            f"{k} of {n_rows} rows' worth of prototypes ({k / n_rows:.0%}) were needed to fit "
+            "every label, so noise is probably fitted too: set max_clusters (a budget, or "
+            "'auto') or min_cluster_size.",
+            OverfittingWarning,
+            stacklevel=stacklevel + 1,
+        )
+    finished = fitted.converged or fitted.n_iter < estimator.max_iter
+    if not finished and not (budget == "auto" or (budget is not None and k >= budget)):
+        warnings.warn(
+            f"No convergence in max_iter={estimator.max_iter} rounds: raise max_iter, or set "
+            "max_clusters to stop at a budget.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -1,1 +1,0 @@
-"""What a fit leaves behind: prototypes, the record of its rounds, and who split from whom."""

@@ -1,0 +1,116 @@
+"""From a finished run to a `Fitted`: each fitted attribute is computed here."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dkmeans.engine.choose import Choice
+from dkmeans.engine.memory import Memory
+from dkmeans.engine.run import Run, State
+from dkmeans.engine.trail import Trail
+from dkmeans.fitted import Fitted, GrowthPath, TrainingClasses
+from dkmeans.kernels.block import Floats
+from dkmeans.kernels.tally import exact_totals
+from dkmeans.prepare import Continuation, PreparedFit
+from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
+from dkmeans.validate import Training
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The rounds of a run."""
+
+    state: State  # the last one
+    history: History
+    trail: Trail
+
+
+def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | None) -> Fitted:
+    """Compute all that is published about the end of a run."""
+    training, rows, unit = prepared.training, prepared.source.rows, prepared.source.weight_unit
+    state, now = growth.state, growth.state.prototypes
+    rows.label_all(now)
+    labels = rows.cells()
+    conflicts = prepared.source.conflicts + run.conflicts
+    relabelled = np.empty(0, dtype=np.intp)
+    if conflicts:  # a row must not be the exemplar of a class that it was not given
+        relabelled = np.flatnonzero(rows.classes() != training.y)
+    exemplars = rows.exemplars(now, relabelled)
+    memory = run.remembers(state)
+    tree = run.tree.to_tree(training.classes)
+    if state.memory is None:
+        sizes = exact_totals(labels, training.sample_weight, len(now))
+    else:
+        sizes = _sizes(training, unit, now, memory)
+    if choice is None:
+        path, growth_path = _path(growth.trail, growth.history, run.tree, training, unit)
+    else:
+        path, growth_path = _path_of_search(choice, growth.trail, training, unit)
+    before = None if prepared.before is None else prepared.before.prototypes
+    all_rows = prepared.how is not Continuation.NEW_ROWS
+    return Fitted(
+        prototypes=now,
+        classes=training.classes,
+        geometry=run.rules.geometry,
+        n_features=training.names["n_features_in_"],
+        feature_names=training.names.get("feature_names_in_"),
+        sizes=sizes,
+        exemplars=exemplars,
+        n_iter=state.round,
+        converged=run.converged,
+        history=growth.history,
+        tree=tree,
+        changes=describe_changes(before, now, tree, run.tree.call),
+        memory=memory,
+        weight_unit=unit,
+        labels=labels,
+        inertia=state.inertia * unit,
+        conflicts=conflicts,
+        path=path,
+        training_classes=_training_classes(training) if all_rows else None,
+        growth_path=growth_path,
+    )
+
+
+def _path(
+    trail: Trail, history: History, log: TreeLog, training: Training, unit: float
+) -> tuple[Path, GrowthPath]:
+    """Describe the numbers of clusters that a fit passed through."""
+    waypoints = list(trail)
+    path = Path(
+        clusters=[len(w) for w in waypoints],
+        training_error=[w.training_error for w in waypoints],
+        heldout_error=[w.heldout_error for w in waypoints],
+        cost=[w.cost for w in waypoints],
+        inertia=[w.inertia * unit for w in waypoints],
+    )
+    sizes = [_sizes(training, unit, w.prototypes, w.memory) for w in waypoints]
+    tree = log.to_tree(training.classes)
+    return path, GrowthPath(waypoints, sizes, history, tree, log.call)
+
+
+def _path_of_search(
+    choice: Choice, trail: Trail, training: Training, unit: float
+) -> tuple[Path, GrowthPath]:
+    """Describe the numbers of clusters that were tried, and the chosen one fitted on all rows."""
+    *_, last = trail
+    first = choice.first
+    errors = [w.heldout_error for w in first.trail if len(w) == len(last)]
+    first.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
+    history = History.from_records(first.records)
+    return _path(first.trail, history, first.tree, training, unit)
+
+
+def _sizes(training: Training, unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
+    """Sum the user's weights by prototype."""
+    fraction, exponent = np.frexp(unit)
+    weights = memory.weights[0] * fraction / training.factors[memory.classes]
+    sums = np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    with np.errstate(over="ignore"):  # sums in the user's weights may be infinite
+        return np.ldexp(sums, exponent)
+
+
+def _training_classes(training: Training) -> TrainingClasses:
+    codes = training.y.astype(np.min_scalar_type(len(training.classes)))
+    return TrainingClasses(codes, training.factors)

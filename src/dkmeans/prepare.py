@@ -1,0 +1,217 @@
+"""Everything before the first round of a fit: check parameters, read and check the data."""
+
+import hashlib
+import json
+import numbers
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from dkmeans import sources, streaming, validate
+from dkmeans.engine.cells import Rules
+from dkmeans.engine.run import Run, Start
+from dkmeans.fitted import Fitted, Predictor
+from dkmeans.geometry import geometry_of
+from dkmeans.kernels.tally import exact_totals
+from dkmeans.prototypes import Prototypes
+from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
+from dkmeans.runners.checkpoint import Journal
+
+# Parameters that do not change the result: a checkpoint can be resumed with other values.
+_NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
+
+
+class Continuation(Enum):
+    """What a fit starts from, and which rows it is given."""
+
+    FRESH = "fresh"  # from one cluster
+    WARM = "warm"  # from the prototypes of an earlier fit, with all rows
+    NEW_ROWS = "new rows"  # from the prototypes of an earlier fit, with new rows only
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedFit:
+    """A fit with checked parameters and data, ready to run."""
+
+    training: validate.Training
+    source: sources.Source
+    rules: Rules
+    how: Continuation
+    before: Fitted | None  # the model that it continues
+    start: Start | None
+    search: bool  # whether the number of clusters is still to be chosen
+    can_end_search: bool  # not with a checkpoint, as resuming has to repeat the same passes
+
+    def run(self, n_clusters: int | None = None) -> Run:
+        """Set up a run on all rows, with the number of clusters if it was chosen."""
+        rules = self.rules
+        if n_clusters is not None:
+            rules = replace(rules, max_clusters=n_clusters)
+        tree = None if self.before is None else self.before.tree_log(self.training.classes)
+        return Run(self.source.rows, rules, self.start, tree)
+
+    def predictor(self, prototypes: Prototypes) -> Predictor:
+        """Make a model of prototypes during the fit."""
+        return Predictor(
+            prototypes=prototypes,
+            classes=self.training.classes,
+            geometry=self.rules.geometry,
+            n_features=self.training.names["n_features_in_"],
+            feature_names=self.training.names.get("feature_names_in_"),
+        )
+
+
+@contextmanager
+def prepare(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    how: Continuation = Continuation.FRESH,
+    classes: Any = None,
+) -> Iterator[PreparedFit]:
+    """Check everything, and read the data.
+
+    At the end of the block, rows on a cluster are released, and the checkpoint is removed, or
+    written once more after Ctrl-C.
+    """
+    validate.check_parameters(estimator.get_params(deep=False))
+    before: Fitted | None = None if how is Continuation.FRESH else estimator._fitted
+    with ExitStack() as ending:
+        journal = _open_journal(estimator)
+        if journal is not None:
+            ending.enter_context(journal)
+        training, stream = _read(estimator, X, y, sample_weight, how, classes, ending)
+        start = None if before is None else _start(estimator, before, training, how)
+        if journal is not None:
+            journal.expect("classes", repr(training.classes.tolist()))
+            journal.expect("prototypes to go on from", _digest(how, start))
+        budget = estimator.max_clusters
+        source = sources.make_source(
+            training,
+            stream,
+            estimator.n_threads,
+            estimator.memory_mb,
+            unit=None if before is None else before.weight_unit,
+            remembered=start.memory if start is not None and start.only_new else None,
+            n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
+            journal=journal,
+        )
+        ending.callback(source.rows.close)
+        yield PreparedFit(
+            training=training,
+            source=source,
+            rules=_rules(estimator, training, source, how, before),
+            how=how,
+            before=before,
+            start=start,
+            search=budget == "auto" and before is None,
+            can_end_search=journal is None,
+        )
+
+
+def _read(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    how: Continuation,
+    classes: Any,
+    ending: ExitStack,
+) -> tuple[validate.Training, sources.RowSource | None]:
+    """Check the data; the second value stands for rows that are not in this process's memory."""
+    push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
+    options = {
+        "reach": 1 + 2 * push,
+        "afresh": how is Continuation.FRESH,
+        "classes": classes,
+    }
+    stream: Any
+    if is_dask(X):
+        partitions = DaskBlocks(X, y, sample_weight)
+        client = None
+        if find_spec("distributed") is not None:
+            from dkmeans.cluster.source import active_client, look_at_partitions
+
+            client = active_client()
+        if client is not None:
+            stream = look_at_partitions(estimator, client, partitions, ending, **options)
+        else:
+            stream = streaming.look_through(estimator, partitions, **options)
+        return stream.training, stream
+    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    if blocks is not None:
+        stream = streaming.look_through(estimator, blocks, **options)
+        return stream.training, stream
+    return validate.check_training(estimator, X, y, sample_weight, **options), None
+
+
+def _start(estimator: Any, before: Fitted, training: validate.Training, how: Continuation) -> Start:
+    """Return the prototypes to start from, with what they remember of earlier rows."""
+    memory = before.memory.recoded(np.searchsorted(training.classes, before.classes))
+    new_rows = how is Continuation.NEW_ROWS
+    if new_rows and estimator.half_life is not None:
+        memory = memory.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
+    return Start(before.prototypes_among(training.classes), memory, only_new=new_rows)
+
+
+def _total_weight(training: validate.Training) -> float:
+    """Sum the weights of all rows; a weight of 3 is the row three times."""
+    one_group = np.zeros(len(training.y), dtype=np.intp)
+    return float(exact_totals(one_group, training.sample_weight, 1)[0])
+
+
+def _rules(
+    estimator: Any,
+    training: validate.Training,
+    source: sources.Source,
+    how: Continuation,
+    before: Fitted | None,
+) -> Rules:
+    """Translate parameters into the rules of the algorithm."""
+    min_weights = None
+    if estimator.min_cluster_size is not None:
+        # The tolerance lets ten weights of 0.1 make a size of 1.
+        size = estimator.min_cluster_size / source.weight_unit * (1 - 1e-10)
+        min_weights = size * training.factors
+    max_clusters = estimator.max_clusters
+    if max_clusters == "auto":
+        # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
+        most = None if before is None else max(before.n_clusters, training.n_classes)
+        max_clusters = most
+    return Rules(
+        estimator.repulsion,
+        max_clusters,
+        estimator.max_iter,
+        min_weights,
+        estimator.prune,
+        best=estimator.growth == "best",
+        refine=estimator.refine == "margin" and how is not Continuation.NEW_ROWS,
+        geometry=geometry_of(estimator.metric),
+        make_way=how is Continuation.NEW_ROWS,
+    )
+
+
+def _open_journal(estimator: Any) -> Journal | None:
+    """Open the checkpoint, if there is one."""
+    if estimator.checkpoint is None:
+        return None
+    params = estimator.get_params(deep=False)
+    chosen = {n: repr(value) for n, value in params.items() if n not in _NOT_IN_CHECKPOINTS}
+    journal = Journal(estimator.checkpoint)
+    journal.expect("parameters", json.dumps(chosen, sort_keys=True))
+    return journal
+
+
+def _digest(how: Continuation, start: Start | None) -> str:
+    """Hash what a fit starts from."""
+    digest = hashlib.sha256(how.value.encode())
+    if start is not None:
+        for part in (start.prototypes.centers, start.prototypes.ids, *start.memory.sums):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

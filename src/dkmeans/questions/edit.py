@@ -1,0 +1,76 @@
+"""Edits by hand: remove, merge and move prototypes. Each function returns a new `Fitted`."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.engine.memory import Memory
+from dkmeans.fitted import Fitted
+from dkmeans.kernels.block import Floats
+from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import describe_changes
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+
+
+def drop(model: Fitted, ids: Ids) -> Fitted:
+    """Remove prototypes and what they remember."""
+    stay = ~np.isin(model.prototypes.ids, ids)
+    memory = model.memory.take(~np.isin(model.memory.ids, ids))
+    return _edited(model, model.prototypes.take(stay), memory, model.sizes[stay])
+
+
+def merge(model: Fitted, ids: Ids) -> Fitted:
+    """Merge prototypes into the heaviest one, which moves to the mean of all their rows."""
+    before, sizes = model.prototypes, model.sizes.copy()
+    chosen = np.flatnonzero(np.isin(before.ids, ids))
+    heir = chosen[sizes[chosen].argmax()]
+    gone = chosen[chosen != heir]
+    memory = model.memory.given_to(
+        np.where(np.isin(model.memory.ids, before.ids[gone]), before.ids[heir], model.memory.ids)
+    )
+    own = (memory.ids == before.ids[heir]) & (memory.classes == before.classes[heir])
+    centers = before.centers.copy()
+    if own.any():
+        centers[heir] = (memory.sums[0, own] / memory.weights[0, own][:, None])[0]
+    sizes[heir] = sizes[chosen].sum()
+    stay = np.setdiff1d(np.arange(len(before)), gone)
+    return _edited(model, replace(before, centers=centers).take(stay), memory, sizes[stay])
+
+
+def set_center(model: Fitted, id: int, center: npt.NDArray[np.floating]) -> Fitted:
+    """Move a prototype, with what it remembers."""
+    centers = model.prototypes.centers.copy()
+    centers[model.prototypes.ids == id] = center
+    return _edited(model, replace(model.prototypes, centers=centers), model.memory, model.sizes)
+
+
+def _edited(model: Fitted, after: Prototypes, memory: Memory, sizes: Floats) -> Fitted:
+    """Replace the prototypes, and drop all statements about training rows."""
+    before = model.prototypes
+    centers = model.geometry.centers(after.centers, before.centers.dtype)
+    after = replace(after, centers=centers)
+    log = model.tree_log(model.classes)
+    log.end(np.setdiff1d(before.ids, after.ids), 0)
+    tree = log.to_tree(model.classes)
+    was = np.flatnonzero(np.isin(before.ids, after.ids))  # both are in the order (class, id)
+    stays = (before.centers[was] == after.centers).all(axis=1)
+    return replace(
+        model,
+        prototypes=after,
+        sizes=sizes,
+        exemplars=np.where(stays, model.exemplars[was], -1),
+        converged=False,
+        tree=tree,
+        changes=describe_changes(before, after, tree, log.call),
+        memory=memory,
+        rejection=None,
+        labels=None,
+        inertia=None,
+        conflicts=None,
+        path=None,
+        training_classes=None,
+        growth_path=None,
+    )

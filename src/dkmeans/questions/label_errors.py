@@ -1,0 +1,151 @@
+"""Training rows whose label may be wrong."""
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import column_or_1d
+
+from dkmeans.checks import InvalidParameterError, as_labels, check_same_kind
+from dkmeans.fitted import Fitted
+from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.rowhash import Hashes
+from dkmeans.questions import search
+from dkmeans.questions.neighbourhood import label_disagreement
+from dkmeans.questions.row_groups import group_rows, remembered_groups
+from dkmeans.readers.dask_blocks import is_dask
+from dkmeans.results.answers import Suspects
+
+_SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight
+_DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
+_REASONS = (
+    "conflict",
+    "none",
+    "only one of its class",
+    "cell of another class",
+    "small foreign cell",
+)
+_OTHERWISE = "nearer to others"
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Training rows, and how much their neighbourhood disagrees with their labels."""
+
+    classes: Indices  # by number
+    cells: Indices
+    scores: Floats
+    suggested: Indices  # class, by number
+    conflicting: npt.NDArray[np.bool_]  # whether an identical row has another label
+
+
+def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
+    """Check which arguments of `suspects` are given together."""
+    whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
+    if n is not None and not (whole and n >= 0):
+        raise InvalidParameterError(f"n={n!r} is not accepted: it must be None or an integer >= 0.")
+    if is_dask(X):
+        raise TypeError(
+            "suspects needs rows in memory, not a Dask collection: compute some partitions, or "
+            "call suspects() without rows after a fit."
+        )
+    if X is not None and y is None:
+        raise ValueError("y is None, but X is given: suspects needs the labels of the rows, too.")
+    if X is None and (y is not None or sample_weight is not None):
+        raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")
+
+
+def known_classes(model: Fitted, y: Any, n_rows: int) -> Indices:
+    """Convert labels to class numbers, and refuse those that the model does not know."""
+    y = column_or_1d(as_labels(y))
+    if len(y) != n_rows:
+        raise ValueError(f"y has {len(y)} labels, but X has {n_rows} rows.")
+    check_same_kind(model.classes, y)
+    unknown = np.flatnonzero(~np.isin(y, model.classes))
+    if len(unknown):
+        row = int(unknown[0])
+        raise ValueError(
+            f"y has the label {y[row : row + 1].tolist()[0]!r} in row {row}, which the model was "
+            "not fitted on: see classes_."
+        )
+    return np.searchsorted(model.classes, y).astype(np.intp)
+
+
+def score_rows(
+    model: Fitted, X: Matrix, classes: Indices, weights: Floats | None, n_threads: int
+) -> ScoredRows:
+    """Score rows at their own position."""
+    cells, _ = search.nearest(X, model.prototypes.centers, n_threads)
+    groups, own = group_rows(X, cells, classes, weights, len(model.classes))
+    each = np.ones(len(classes)) if weights is None else weights
+    unit = groups.weights.sum() / np.count_nonzero(each)
+    scores, suggested = label_disagreement(X, classes, own, each, groups, unit, n_threads)
+    conflicting = _conflicting(search.hashes(X), classes, each)
+    return ScoredRows(classes, cells, scores, suggested, conflicting)
+
+
+def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
+    """Score the training rows of the last fit, each at the mean of its cell and class."""
+    kept, cells, conflicts = model.training_classes, model.labels, model.conflicts
+    if kept is None or cells is None or conflicts is None:
+        raise ValueError(
+            "suspects() without rows needs a model as fit left it; after partial_fit, an edit, "
+            "at(k) or load, pass the training rows: suspects(X, y)."
+        )
+    k, classes = model.n_clusters, kept.codes.astype(np.intp)
+    owners = model.memory.cells(model.prototypes)
+    groups, keys = remembered_groups(model.memory, owners, kept.weights, k)
+    kinds, kind, count = np.unique(classes * k + cells, return_inverse=True, return_counts=True)
+    # Rows that did not count, or counted as another class because identical rows outvoted them,
+    # have no group: they are placed at the centre of their cell.
+    there = np.isin(kinds, keys)
+    own = np.where(there, np.searchsorted(keys, kinds), -1)
+    points = model.prototypes.centers[kinds % k].astype(np.float64)
+    points[there] = groups.means[own[there]]
+    each = np.where(there, groups.weights[own] / count, 0.0)
+    unit = groups.weights.sum() / len(classes)
+    scores, suggested = label_disagreement(points, kinds // k, own, each, groups, unit, n_threads)
+    conflicting = np.zeros(len(classes), dtype=bool)
+    conflicting[np.concatenate([np.zeros(0, dtype=np.intp), *conflicts])] = True
+    return ScoredRows(classes, cells, scores[kind], suggested[kind], conflicting)
+
+
+def list_suspects(model: Fitted, rows: ScoredRows, n: int | None) -> Suspects:
+    """List the n rows with the highest scores; None lists those that are doubtful."""
+    order = np.argsort(-rows.scores, kind="stable")
+    if n is None:
+        order = order[(rows.scores[order] > _DOUBTFUL_SCORE) | rows.conflicting[order]]
+    else:
+        order = order[:n]
+    classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
+    class_counts = np.bincount(rows.classes, minlength=len(model.classes))
+    average = model.sizes.sum() / len(rows.scores)
+    reasons = [
+        rows.conflicting[order],
+        scores <= _DOUBTFUL_SCORE,
+        class_counts[classes] == 1,
+        classes != model.prototypes.classes[cells],
+        model.sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),
+    ]
+    return Suspects(
+        row=order,
+        label=model.classes[classes],
+        suggested=model.classes[rows.suggested[order]],
+        cluster=model.prototypes.ids[cells],
+        score=scores,
+        reason=np.select(reasons, _REASONS, _OTHERWISE),
+    )
+
+
+def _conflicting(hashes: Hashes, classes: Indices, weights: Floats) -> npt.NDArray[np.bool_]:
+    """Return whether each row has an identical one with another label."""
+    rows = np.flatnonzero(weights > 0)
+    _, item = np.unique(hashes[rows], return_inverse=True)
+    first, last = np.full(item.max() + 1, len(hashes)), np.zeros(item.max() + 1, dtype=np.intp)
+    np.minimum.at(first, item, classes[rows])
+    np.maximum.at(last, item, classes[rows])
+    found = np.zeros(len(hashes), dtype=bool)
+    found[rows] = (first != last)[item]
+    return found

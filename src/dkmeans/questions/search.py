@@ -1,0 +1,93 @@
+"""Nearest-prototype search: the nearest prototype, all distances, distances per class."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.kernels.assign import assign
+from dkmeans.kernels.block import Indices, Matrix, most_terms
+from dkmeans.kernels.compiled import loops_for
+from dkmeans.kernels.distances import all_distances, paired_distances
+from dkmeans.kernels.pack import pack
+from dkmeans.kernels.reference import to_distance
+from dkmeans.kernels.rowhash import Hashes, hash_rows
+from dkmeans.kernels.threads import for_each, tiles
+from dkmeans.prototypes import Prototypes
+
+_TILE_BYTES = 1 << 22  # of work arrays per tile
+_MAX_TILE_ROWS = 1 << 15  # in compiled scans, which have no work arrays
+_HASH_ROWS = 4096  # rows hashed at a time
+
+
+def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
+    """Index of the nearest centre of each row, and whether the squares of all rows were finite."""
+    loops = loops_for(X, len(centers))
+    packed = pack(centers, sparse=sp.issparse(X), loops=loops, n_terms=most_terms(X))
+    labels = np.empty(X.shape[0], dtype=np.intp)
+    n_scores = len(centers) if loops is None else 0
+    finite: list[bool] = []
+
+    def task(tile: slice) -> None:
+        if loops is not None and sp.issparse(X):  # to cut a CSR matrix is to copy it
+            which = np.arange(tile.start, tile.stop)
+            finite.append(assign(X, packed, labels[tile], which))
+        else:
+            finite.append(assign(X[tile], packed, labels[tile]))
+
+    for_tiles(task, X, n_scores, n_threads)
+    return labels, all(finite)
+
+
+def distances(
+    X: Matrix, centers: npt.NDArray[np.floating], n_threads: int
+) -> npt.NDArray[np.floating]:
+    """Distance of each row to each centre, shape (n, k)."""
+    out = np.empty((X.shape[0], len(centers)), dtype=centers.dtype)
+    for_tiles(lambda t: all_distances(X[t], centers, out[t]), X, 4 * len(centers), n_threads)
+    return out
+
+
+def hashes(X: Matrix) -> Hashes:
+    """Hash all rows; identical rows have equal hashes."""
+    return np.concatenate([hash_rows(X[tile]) for tile in tiles(X.shape[0], _HASH_ROWS)])
+
+
+def class_distances(
+    X: Matrix, prototypes: Prototypes, n_classes: int, n_threads: int
+) -> npt.NDArray[np.floating]:
+    """Distance of each row to the nearest prototype of each class; infinite for classes without."""
+    centers = prototypes.centers
+    out = np.full((X.shape[0], n_classes), np.inf, dtype=centers.dtype)
+    loops = loops_for(X, len(centers))
+    packs = {
+        c: pack(
+            centers[prototypes.classes == c],
+            sparse=sp.issparse(X),
+            loops=loops,
+            n_terms=most_terms(X),
+        )
+        for c in np.unique(prototypes.classes)
+    }
+
+    def task(tile: slice) -> None:
+        block = X[tile]
+        everyone = np.arange(block.shape[0])
+        labels = np.empty(len(everyone), dtype=np.intp)
+        for c, packed in packs.items():
+            assign(block, packed, labels)
+            squares = paired_distances(block, everyone, packed.centers, labels, loops)
+            out[tile, c] = to_distance(squares, out.dtype)
+
+    for_tiles(task, X, len(centers), n_threads)
+    return out
+
+
+def for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
+    """Call a task on tiles of rows, for work arrays of the size rows times centres."""
+    per_row = 8 * (n_centers + 2 * X.shape[1])
+    rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
+    if not n_centers:  # compiled scans need hardly any work arrays
+        rows = min(_MAX_TILE_ROWS, max(1, -(-X.shape[0] // (4 * n_threads))))
+    for_each(task, tiles(X.shape[0], rows), n_threads)

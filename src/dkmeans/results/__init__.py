@@ -1,0 +1,17 @@
+"""Tables that a fit leaves behind, and tables that questions asked of a model return."""
+
+from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.results.fit_record import Changes, History, Path, Tree
+from dkmeans.results.table import Table
+
+__all__ = [
+    "Changes",
+    "ClassBorders",
+    "Explanation",
+    "History",
+    "Path",
+    "Rejection",
+    "Suspects",
+    "Table",
+    "Tree",
+]

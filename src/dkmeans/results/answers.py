@@ -1,0 +1,208 @@
+"""Tables that questions asked of a fitted model return."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.geometry import Geometry
+from dkmeans.results.table import Table
+
+
+class Explanation(Table):
+    """One row per row of X; `model.explain(X)` returns it.
+
+    Attributes
+    ----------
+    label : class label
+        Predicted class: that of the nearest prototype.
+    prototype : int
+        Index of this prototype.
+    id : int
+        Its permanent id, as in `cluster_ids_`.
+    size : float
+        Sum of `sample_weight` over its training rows.
+    exemplar : int
+        Index of the training row that is nearest to it, of its cell and class; -1 if not known.
+    distance : float
+        Distance to it.
+    rival : int
+        Index of the nearest prototype of any other class; -1 if there is none.
+    rival_id : int
+        Its id; -1 if there is none.
+    rival_label : class label
+        Its class; None if there is none.
+    rival_distance : float
+        Distance to it; infinite if there is none.
+    margin : float
+        With D the distance and R that of the rival, (R^2 - D^2) / (R^2 + D^2): 0 on the border, 1
+        on a prototype. It equals `decision_function` of the predicted class.
+    radius : float
+        Certified radius: no change of the row that is shorter, as a vector in the space of X,
+        changes the predicted class. It accounts for rounding. It is a lower bound: the nearest
+        point of another class may be farther away. Infinite if all prototypes are of one class.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Any = None,
+        centers: Any = None,
+        geometry: Geometry | None = None,
+        **columns: npt.ArrayLike,
+    ) -> None:
+        super().__init__(**columns)
+        # For plots: rows as the model sees them, all centres, and the space of both.
+        self.rows, self.centers, self.geometry = rows, centers, geometry
+
+    def take(self, rows: npt.NDArray[Any]) -> Self:
+        """Select rows by index or mask."""
+        columns = {name: getattr(self, name)[rows] for name in self.columns}
+        mine = None if self.rows is None else self.rows[rows]
+        return type(self)(rows=mine, centers=self.centers, geometry=self.geometry, **columns)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        image_shape: tuple[int, ...],
+        X_train: Any = None,
+        max_rows: int = 8,
+    ) -> Any:
+        """Plot rows that are images beside what decided them (matplotlib must be installed).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
+        image_shape : (height, width) or (height, width, 3)
+            Shape of the image that the features make up, line by line.
+        X_train : array-like or CSR matrix, optional
+            The rows that the model was fitted on; without them exemplars are not drawn, as a model
+            keeps only their indices.
+        max_rows : int
+            Largest number of rows to draw, the first ones; use `take` for others.
+
+        Returns
+        -------
+        display : ExplanationDisplay
+            It has the attributes `figure_` and `axes_`.
+        """
+        from dkmeans.plots.explanation import ExplanationDisplay
+
+        display = ExplanationDisplay.from_explanation(
+            self, image_shape=image_shape, X_train=X_train, max_rows=max_rows
+        )
+        return display.plot(ax)
+
+    def _headline(self) -> str:
+        return f"Explanation of {len(self)} predictions"
+
+
+class Rejection(Table):
+    """Thresholds of rejection: one row per prototype, in the order of `cluster_centers_`.
+
+    Attributes
+    ----------
+    id : int
+        Id of the prototype.
+    label : class label
+        Its class.
+    threshold : float
+        Rows whose nearest prototype it is are rejected if their strangeness is above this.
+    rows : int
+        Number of held-out rows that the threshold is based on.
+    rate : float
+        Upper bound on the expected share of rows of known classes that it rejects; at most the
+        rate that was asked for.
+    per : str
+        Source of the rows: this "prototype" alone, several of its "class", or several classes
+        ("all").
+    """
+
+    def _headline(self) -> str:
+        return f"Rejection: at most {self.rate.max():.2%} of rows of known classes"
+
+
+class Suspects(Table):
+    """Rows whose label disagrees with their neighbourhood, the most suspicious first.
+
+    Attributes
+    ----------
+    row : int
+        Index of the row.
+    label : class label
+        Its label.
+    suggested : class label
+        The heaviest of the other classes nearby.
+    cluster : int
+        Id of its cluster, an entry of `cluster_ids_`.
+    score : float
+        From 0, amid rows of its class, to 1, amid rows of other classes.
+    reason : str
+        "conflict": identical rows have other labels. "only one of its class". "cell of another
+        class". "small foreign cell": its cluster has a weight of up to three rows. "nearer to
+        others": none of these. "none": the score is 0.5 or less.
+    """
+
+    def plot(self, X: Any, *, image_shape: tuple[int, ...], n: int = 24) -> Any:
+        """Plot the first of them as images (matplotlib must be installed).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The training rows.
+        image_shape : (height, width) or (height, width, 3)
+            Shape of the image that the features make up, line by line.
+        n : int
+            Largest number of images.
+
+        Returns
+        -------
+        display : SuspectImagesDisplay
+            It has the attributes `figure_` and `axes_`.
+        """
+        from dkmeans.plots.suspects import SuspectImagesDisplay
+
+        return SuspectImagesDisplay.from_suspects(self, X, image_shape=image_shape, n=n).plot()
+
+    def _headline(self) -> str:
+        return f"{len(self)} suspect{'s' * (len(self) != 1)}"
+
+
+class ClassBorders(Table):
+    """One row per pair of classes that meet, the pair that cost the most prototypes first.
+
+    Attributes
+    ----------
+    a, b : class label
+        The classes, in their order.
+    prototypes : int
+        Prototypes that the pair cost. Each class needs one; every further prototype counts once.
+    facing : int
+        Pairs of prototypes, one of each class, with no third one between them.
+    gap : float
+        Smallest distance between a prototype of one class and one of the other.
+    a_in_b, b_in_a : float
+        Share of the training weight of one class that lies in cells of the other.
+    """
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot which classes meet (matplotlib must be installed).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        display : ClassBordersDisplay
+            It has the attributes `figure_` and `ax_`.
+        """
+        from dkmeans.plots.class_borders import ClassBordersDisplay
+
+        return ClassBordersDisplay(self, np.union1d(self.a, self.b)).plot(ax)
+
+    def _headline(self) -> str:
+        return f"Borders between {len(self)} pairs of classes"
