@@ -16,6 +16,7 @@ from pyarrow import parquet as pq
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine.prefetch import ahead
+from dkmeans.progress import listening
 from dkmeans.readers.blocks import SourceError
 from dkmeans.readers.tables import TableBlocks
 
@@ -184,6 +185,109 @@ def test_memory_maps(labelled, tmp_path):
         DiscriminativeKMeans(12, memory_mb=0.002).fit(mapped, y[:-1])
 
 
+def test_memory_maps_are_what_is_read_not_their_files(labelled, tmp_path):
+    X, y = labelled[0][:100], labelled[1][:100]
+    path, other = tmp_path / "x.npy", tmp_path / "other.npy"
+    np.save(path, X)
+    np.save(other, X[::-1])
+    kept, changed = np.load(path, mmap_mode="r"), np.load(path, mmap_mode="c")
+    changed[:, :2] = 0
+    other.replace(path)
+    for rows in (kept, changed, changed[::-1]):
+        model = DiscriminativeKMeans(9, growth="paper", memory_mb=0.001).fit(rows, y)
+        same(model, DiscriminativeKMeans(9, growth="paper").fit(np.array(rows), y))
+    assert not changed[:, :2].any()
+
+
+def shuffled(passes, X, y, w):
+    order = np.random.default_rng(passes).permutation(len(X))
+    return [(X[o], y[o], w[o]) for o in np.split(order, 4)]
+
+
+def other_rows(passes, X, y, w):
+    X = X.copy()
+    X[350, 2] = np.nan if passes > 1 else X[350, 2]
+    return [(X[:300], y[:300], w[:300]), (X[300:], y[300:], w[300:])]
+
+
+def other_labels(passes, X, y, w):
+    return [(X, np.roll(y, passes), w)]
+
+
+def other_weights(passes, X, y, w):
+    return [(X, y.astype(object), np.where(w == 2, passes, w))]
+
+
+def more_rows(passes, X, y, w):
+    return [(X[: 300 + passes], y[: 300 + passes], w[: 300 + passes])]
+
+
+def more_blocks(passes, X, y, w):
+    return [(X, y, w)] * passes
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        (shuffled, "batch 0 has other rows and labels and weights than in the first pass"),
+        (other_rows, "batch 1 has other rows than in the first pass"),
+        (other_labels, "batch 0 has other labels than"),
+        (other_weights, "batch 0 has other weights than"),
+        (more_rows, "batch 0 has 302 rows, but had 301 in the first pass"),
+        (more_blocks, "batch 1 was not there in the first pass"),
+    ],
+)
+@pytest.mark.parametrize("memory_mb", [0.001, None])
+def test_every_pass_must_give_the_same_blocks(labelled, batches, told, memory_mb):
+    passes = []
+
+    def read():
+        passes.append(0)
+        return batches(len(passes), *labelled)
+
+    model = DiscriminativeKMeans(9, memory_mb=memory_mb)
+    with pytest.raises(SourceError, match=rf"^The data changed .*{told}.*do not shuffle") as raised:
+        model.fit(read)
+    assert "\n" not in str(raised.value)
+    assert not hasattr(model, "cluster_centers_")
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".csv", ".feather"])
+def test_files_must_not_change_during_a_fit(labelled, tmp_path, kind):
+    X, y, _ = labelled
+    path, other = tmp_path / f"t{kind}", tmp_path / f"other{kind}"
+    changed = X.copy()
+    changed[200, 1] += 1
+    text = pa.array(["x"] * len(X))
+    for now, told in (
+        (table(changed, y), "rows from .* has other rows than in the first pass"),
+        (table(X, y).drop_columns(["b"]), "olumn 'b'"),
+        (table(X, y).set_column(1, "b", text), "olumn 'b' is of type string|invalid value 'x'"),
+    ):
+        WRITERS[kind](table(X, y), path)
+        WRITERS[kind](now, other)
+
+        def hear(step, other=other):
+            if other.exists():
+                other.replace(path)
+
+        model = DiscriminativeKMeans(9, growth="paper", memory_mb=0.001)
+        with pytest.raises(SourceError, match=told) as raised, listening(hear):
+            model.fit(path, "kind")
+        assert str(path) in str(raised.value)
+        assert not hasattr(model, "cluster_centers_")
+
+
+def test_batches_may_have_one_weight_or_none(labelled):
+    X, y, _ = labelled
+    w = np.repeat([2.0, 3.0], 200)
+    halves = slice(0, 200), slice(200, 400)
+    parts = [(X[c], y[c], weight) for c, weight in zip(halves, (2.0, 3), strict=True)]
+    same(DiscriminativeKMeans(9).fit(lambda: parts), DiscriminativeKMeans(9).fit(X, y, w))
+    parts = [(X[c], y[c], None) for c in halves]
+    same(DiscriminativeKMeans(9).fit(lambda: parts), DiscriminativeKMeans(9).fit(X, y))
+
+
 def test_going_on_with_blocks(labelled):
     X, y, w = labelled
     one, two = (DiscriminativeKMeans(12, growth="paper") for _ in range(2))
@@ -212,6 +316,14 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     refused("3 features", lambda: [(X, y), (X[:, :3], y)])
     refused("is of type float64", lambda: [(X, y), (X.astype(float), y)])
     refused("all blocks need weights", lambda: [(X, y), (X, y, w)])
+    refused(r"In batch 1: sample_weight.shape == \(399,\)", lambda: [(X, y, w), (X, y, w[1:])])
+    refused(r"In batch 1: .*nan at row 0", lambda: [(X, y, w), (X, y, np.full(400, np.nan))])
+    refused("In batch 0: .*not complex", lambda: [(X, y, w + 1j)])
+    refused("In batch 0: sample_weight must be numbers", lambda: [(X, y, y)])
+    refused("In batch 0: X must be real .*complex64", lambda: [(X + np.complex64(1j), y)])
+    refused("In batch 0: X must be numbers, but column 0 holds", lambda: [(y[:, None], y)])
+    refused("In batch 0: labels must be all", lambda: [(X[:2], np.array(["a", None]))])
+    refused("no features", lambda: [(X[:, :0], y)])
     refused("no rows", lambda: [])
     refused("leave y", lambda: [(X, y)], y)
     bad = X.copy()

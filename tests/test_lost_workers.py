@@ -36,11 +36,26 @@ class LocalHeld(team._Held):
         return lambda: result
 
 
+class LocalFuture:
+    """A partition that has been computed in this process."""
+
+    status = "finished"
+
+    def __init__(self, batch):
+        self.value = batch.compute(scheduler="synchronous")
+
+
 class LocalClient:
     """Computes partitions in this process."""
 
+    status = "running"
+
     def compute(self, batches):
-        return [batch.compute(scheduler="synchronous") for batch in batches]
+        return [LocalFuture(batch) for batch in batches]
+
+    def cancel(self, futures):
+        for future in futures:
+            future.status = "cancelled"
 
     def nthreads(self):
         return {"here": 1}
@@ -64,7 +79,7 @@ def fit(monkeypatch):
             numbers = list(numbers)
             groups = [[n for n in numbers if n % 2 == side] for side in (0, 1)]
             return [
-                LocalHeld(mine, team.Holder(mine, [self._partitions[n] for n in mine]), doom)
+                LocalHeld(mine, team.Holder(mine, [self._partitions[n].value for n in mine]), doom)
                 for mine in groups
                 if mine
             ]

@@ -95,11 +95,23 @@ def check_squares(
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
-    """Refuse weights that are not numbers >= 0, one for each row."""
+    """Refuse weights that are not numbers >= 0, one for each row, some of them positive."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, numbers.Number):
+    weights = check_weights(sample_weight, n_rows)
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every row: at least one weight must be positive."
+        )
+    return weights
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Floats:
+    """Refuse weights that are not numbers >= 0, one for each row or for all."""
+    if np.ndim(sample_weight) == 0:
         sample_weight = np.full(n_rows, sample_weight)
+    if np.iscomplexobj(sample_weight):
+        raise ValueError("sample_weight must be real numbers, not complex ones.")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -115,10 +127,6 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(
             f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be finite and "
             "not negative."
-        )
-    if not weights.any():
-        raise ValueError(
-            "sample_weight is zero for every row: at least one weight must be positive."
         )
     return weights
 

@@ -1,7 +1,8 @@
 """A first look at data that comes in blocks: what is small of each, and whether all are alike."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -9,10 +10,16 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans import validate
-from dkmeans.checks import check_same_kind, check_sample_weight, class_weights, finite_range
+from dkmeans.checks import (
+    check_same_kind,
+    check_sample_weight,
+    check_weights,
+    class_weights,
+    finite_range,
+)
 from dkmeans.geometry import geometry_of
-from dkmeans.kernels.block import Matrix
-from dkmeans.readers.blocks import Batch, SourceError, as_floats
+from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.readers.blocks import Batch, Blocks, Digest, SourceError, as_floats
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,13 @@ class Seen:
     @classmethod
     def of(cls, batch: Batch, X: Matrix, largest: float) -> "Seen":
         """Take what is small of a block."""
-        labels, codes = np.unique(batch.y, return_inverse=True)
+        try:
+            labels, codes = np.unique(batch.y, return_inverse=True)
+        except TypeError as error:  # None among text, or text among numbers
+            raise SourceError(
+                f"In {batch.where}: labels must be all text or all numbers, with none missing "
+                f"({error}): drop or rename the others."
+            ) from error
         sparse = sp.issparse(X)
         n_values = X.nnz if sparse else X.size
         small = labels, codes.astype(np.int32).ravel(), batch.weight
@@ -50,7 +63,8 @@ class Look:
         self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
         self._y: list[npt.NDArray[np.int32]] = []
-        self._weights: list[npt.NDArray[np.float64]] = []
+        self._weights: list[Floats] = []
+        self._digests: list[Digest] = []
         self._largest, self._n_values = 0.0, 0
 
     def at(self, batch: Batch) -> None:
@@ -67,10 +81,39 @@ class Look:
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error
         self.note(Seen.of(batch, X, largest))
+        self._digests.append(Digest.of(batch, X))
+
+    def again(self, blocks: Blocks) -> Iterator[Matrix]:
+        """Give the rows of one block after the other in a later pass, if they are the same."""
+        number = 0
+        for batch in blocks:
+            if not batch.X.shape[0]:
+                continue
+            X = self.converted(batch)
+            if number == len(self.sizes):
+                _raise_changed(f"{batch.where} was not there in the first pass")
+            if X.shape[0] != self.sizes[number]:
+                _raise_changed(
+                    f"{batch.where} has {X.shape[0]} rows, but had {self.sizes[number]} in the "
+                    "first pass"
+                )
+            odd = Digest.of(batch, X).differs_in(self._digests[number])
+            if odd:
+                _raise_changed(
+                    f"{batch.where} has other {' and '.join(odd)} than in the first pass"
+                )
+            yield X
+            number += 1
+        if number < len(self.sizes):
+            _raise_changed(
+                f"there were {len(self.sizes)} blocks in the first pass, and now there are {number}"
+            )
 
     def begin(self, shape: tuple[int, int], sparse: bool) -> None:
         """Let the first block that is not empty tell what all must be like."""
         self.n_features, self.sparse = shape[1], sparse
+        if not self.n_features:
+            raise SourceError("X has no features: at least one is needed.")
         self._check_features()
 
     def note(self, seen: Seen) -> None:
@@ -78,7 +121,10 @@ class Look:
         if self.sizes and (seen.weight is None) != (not self._weights):
             raise SourceError(f"{seen.where}: all blocks need weights, or none may have them.")
         if seen.weight is not None:
-            self._weights.append(np.asarray(seen.weight, dtype=np.float64))
+            try:
+                self._weights.append(check_weights(seen.weight, seen.shape[0]))
+            except ValueError as error:
+                raise SourceError(f"In {seen.where}: {error}") from error
         labels = seen.labels
         if labels.dtype.kind == "f" and np.isnan(labels).any():
             raise SourceError(f"In {seen.where}: labels are missing (NaN): drop these rows.")
@@ -95,7 +141,10 @@ class Look:
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        return X.astype(self._dtype, copy=False)
+        try:
+            return X.astype(self._dtype, copy=False)
+        except (TypeError, ValueError) as error:
+            raise SourceError(f"In {batch.where}: {validate.describe_text(X)}") from error
 
     def check_alike(
         self, where: str, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
@@ -106,6 +155,11 @@ class Look:
             raise SourceError(
                 f"{where}: {shape[1]} features, but the first block has {self.n_features}, {kind}: "
                 "all must be alike."
+            )
+        if np.dtype(dtype).kind == "c":
+            raise SourceError(
+                f"In {where}: X must be real numbers, but is of type {dtype}: pass real and "
+                "imaginary parts as features of their own."
             )
         if self._dtype is None:
             self._dtype = as_floats([dtype])
@@ -164,3 +218,11 @@ class Look:
             raise SourceError(
                 "The columns are not those that the estimator was fitted on, or in another order."
             )
+
+
+def _raise_changed(how: str) -> NoReturn:
+    raise SourceError(
+        f"The data changed while it was read: {how}; every pass must give the same blocks in the "
+        "same order, so do not shuffle, fix the seed of what is random, and leave files alone "
+        "during a fit."
+    )

@@ -85,22 +85,11 @@ def look_through(
             yield from kept
             return
         kept.clear()
-        number = -1
-        for number, X in enumerate(_full(blocks, look)):
-            if number >= len(look.sizes) or X.shape != (look.sizes[number], look.n_features):
-                raise SourceError(
-                    f"The data changed while it was read: block {number} has the shape {X.shape} "
-                    "now, which is not what it had at first."
-                )
+        for X in look.again(blocks):
             block = geometry.rows(X)
             if few:
                 kept.append(block)
             yield block
-        if number + 1 < len(look.sizes):
-            raise SourceError(
-                f"The data changed while it was read: there were {len(look.sizes)} blocks at "
-                f"first, and now there are {number + 1}."
-            )
 
     return Stream(training, look.sizes, read)
 
@@ -108,12 +97,6 @@ def look_through(
 def _budget(memory_mb: float | None) -> float:
     """Bytes that blocks and what is made of them may take."""
     return (DEFAULT_MB if memory_mb is None else memory_mb) * 2**20
-
-
-def _full(blocks: Blocks, look: Look) -> Iterator[Matrix]:
-    for batch in blocks:
-        if batch.X.shape[0]:
-            yield look.converted(batch)
 
 
 def cuts(sizes: list[int]) -> list[slice]:

@@ -267,7 +267,7 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     except (ValueError, TypeError) as error:
         text = ("could not convert", "Unable to convert", "DType")
         if any(words in str(error) for words in text):
-            raise ValueError(_describe_text(X)) from error
+            raise ValueError(describe_text(X)) from error
         raise
     table = checked[0] if isinstance(checked, tuple) else checked
     if sp.issparse(table) and not table.has_canonical_format:
@@ -276,7 +276,8 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     return (table, checked[1]) if isinstance(checked, tuple) else table
 
 
-def _describe_text(X: Any) -> str:
+def describe_text(X: Any) -> str:
+    """Say which column holds something that is no number."""
     columns = getattr(X, "columns", None)
     table = np.asarray(X, dtype=object)
     for j in range(table.shape[1] if table.ndim == 2 else 0):

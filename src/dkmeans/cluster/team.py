@@ -118,6 +118,7 @@ class Crew:
         self._numbers = itertools.count(1)
         self._deaths: dict[int, int] = {}  # of workers, one pass after the other, by partition
         self._held: list[_Held] = []
+        self._actors: list[Any] = []  # futures of all that were ever asked for
 
     def look(self, names: list[str] | None) -> list[Any]:
         """Let workers hold the partitions, and tell what must be known of each.
@@ -136,7 +137,7 @@ class Crew:
         They are cancelled: to forget them here is not enough, as Dask's actors are parts of
         reference cycles, and an error that the client knows refers to all that was in use.
         """
-        self._cancel([held.future for held in self._held])  # first: they depend on the partitions
+        self._cancel(self._actors)  # first: they depend on the partitions
         self._cancel(self._partitions)
 
     def build(self, parts: dict[int, Any], about: dict[str, Any]) -> "DaskTeam":
@@ -289,6 +290,7 @@ class Crew:
                 workers=[worker] if worker else None,
                 allow_other_workers=bool(worker),
             )
+            self._actors.append(actor)  # now: waiting for it may fail, or be interrupted
             held.append(_Held(mine, actor))
         self._wait([one.future for one in held])
         return held

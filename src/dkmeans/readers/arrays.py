@@ -43,14 +43,21 @@ class MappedBlocks:
             yield Batch(self._read(part), self._y[part], weight, f"rows from {start}")
 
     def _read(self, part: slice) -> npt.NDArray[Any]:
-        X: Any = self._X
-        if not (isinstance(X.base, mmap.mmap) and X.flags.c_contiguous and X.filename):
-            return np.array(X[part])
-        # Read, not mapped: pages of a map would stay in the memory of this process.
-        stop = min(part.stop, len(X))
-        offset = X.offset + part.start * X.strides[0]
-        count = (stop - part.start) * X.shape[1]
-        return np.fromfile(X.filename, X.dtype, count, offset=offset).reshape(-1, X.shape[1])
+        rows = np.array(self._X[part])
+        _give_back(self._X)
+        return rows
+
+
+def _give_back(X: np.memmap) -> None:
+    """Let the system take pages of a map from this process, where they would stay otherwise.
+
+    Pages of a copy-on-write map may have changes that are nowhere else, and would be lost.
+    """
+    base: Any = X
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if X.mode != "c" and isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def is_mapped(X: Any, memory_mb: float | None) -> bool:

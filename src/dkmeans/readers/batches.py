@@ -36,7 +36,7 @@ class OwnBatches:
                     f"Batch {number} must be a tuple (X, y) or (X, y, sample_weight), not "
                     f"{type(batch).__name__}."
                 )
-            X, y, *weight = batch
+            X, y, weight = batch if len(batch) == 3 else (*batch, None)
             # Copies: the next batch is asked for while this one is worked on, and may be put into
             # the same array.
             X = sp.csr_array(X, copy=True) if sp.issparse(X) else np.array(X)
@@ -46,7 +46,8 @@ class OwnBatches:
                     f"Batch {number} must have rows in X, and as many labels in y, but their "
                     f"shapes are {X.shape} and {y.shape}."
                 )
-            yield Batch(X, y, np.array(weight[0]) if weight else None, f"batch {number}")
+            weight = None if weight is None else np.array(weight)
+            yield Batch(X, y, weight, f"batch {number}")
 
 
 def are_batches(X: Any) -> bool:

@@ -1,11 +1,13 @@
 """What a reader gives: labelled rows, block by block, the same every time."""
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dkmeans.kernels.block import Matrix
 
@@ -21,6 +23,35 @@ class Batch:
     y: npt.NDArray[Any]
     weight: npt.NDArray[Any] | None
     where: str  # they are from, for messages
+
+
+class Digest(NamedTuple):
+    """Checksums of a block, which tell whether another pass gives the same one."""
+
+    rows: int
+    labels: int
+    weights: int
+
+    @classmethod
+    def of(cls, batch: Batch, X: Matrix) -> "Digest":
+        """Make the checksums of a block whose rows, in the type of all, are X."""
+        weight = () if batch.weight is None else (batch.weight,)
+        rows = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        return cls(_checksum(*rows), _checksum(batch.y), _checksum(*weight))
+
+    def differs_in(self, other: "Digest") -> list[str]:
+        """Name what is not the same."""
+        pairs = zip(self._fields, self, other, strict=True)
+        return [name for name, mine, theirs in pairs if mine != theirs]
+
+
+def _checksum(*arrays: npt.NDArray[Any]) -> int:
+    """Fast, and without the interpreter's lock."""
+    found = 0
+    for array in arrays:
+        values = array.astype(str) if array.dtype == object else array
+        found = zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, found)
+    return found
 
 
 class Blocks(Protocol):

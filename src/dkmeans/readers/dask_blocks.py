@@ -71,11 +71,17 @@ def check_numbers(X: Any) -> None:
         if X.dtype.kind not in "biuf":
             raise SourceError(f"X must be numbers, but the Dask array is of type {X.dtype}.")
         return
-    from pandas.api.types import is_numeric_dtype
+    from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
     odd = [name for name, dtype in X.dtypes.items() if not is_numeric_dtype(dtype)]
     if odd:
         raise SourceError(f"X has columns that are not numbers: {odd}. Encode or drop them.")
+    odd = [name for name, dtype in X.dtypes.items() if is_complex_dtype(dtype)]
+    if odd:
+        raise SourceError(
+            f"X has columns that are not real numbers: {odd}. Split them into real and imaginary "
+            "parts."
+        )
 
 
 def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:

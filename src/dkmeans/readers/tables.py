@@ -73,7 +73,7 @@ class TableBlocks:
         self.dtype = as_floats([np.float64] if self._is_text else kinds)
         self._step = rows_per_block(memory_mb, len(self.names), self.dtype.itemsize)
         for file in self._files[1:]:
-            self._check(file)
+            self._check(file, _schema(file))
         # Labels that are beyond integers and floats stay apart as text, in all files.
         self._text_label = self._is_text and any(map(self._loses_digits, self._files))
 
@@ -106,6 +106,8 @@ class TableBlocks:
         types = {name: pa.float64() for name in self._wanted if name != self._label}
         if self._text_label:
             types[self._label] = pa.string()
+        if not self._is_text:
+            self._check(file, _schema(file))  # it may have changed
         return _batches(file, self._wanted, types, self._step)
 
     def _loses_digits(self, file: Path) -> bool:
@@ -158,19 +160,21 @@ class TableBlocks:
         kind = self._schema.field(name).type
         return _is_number(kind) or (self._is_text and bool(pa.types.is_null(kind)))
 
-    def _check(self, file: Path) -> None:
-        """Refuse a file whose columns differ from those of the first."""
-        schema = _schema(file)
+    def _check(self, file: Path, schema: Any) -> None:
+        """Refuse a file whose columns differ from those of the first when it was opened."""
+        first = self._files[0]
         there = set(schema.names)
         for name, kind in self._types.items():
             if name not in there:
-                raise SourceError(f"{file} has no column {name!r}, which {self._files[0]} has.")
+                whose = "it had before" if file == first else f"{first} has"
+                raise SourceError(f"{file} has no column {name!r}, which {whose}.")
             other = schema.field(name).type
             is_label = name == self._label  # whose encoding may differ
             if other != kind and not is_label and file.suffix not in (".csv", ".tsv"):
+                where = "before" if file == first else f"in {first}"
                 raise SourceError(
-                    f"Column {name!r} is of type {other} in {file}, but {kind} in "
-                    f"{self._files[0]}: all files must agree."
+                    f"Column {name!r} is of type {other} in {file}, but {kind} {where}: all files "
+                    "must agree, and stay as they are during a fit."
                 )
 
     def _joined(self, batches: list[Any], file: Path, first: int) -> Batch:
