@@ -250,6 +250,147 @@ def test_sparse_matrices_with_repeated_entries_are_added_up_on_a_copy():
     assert model.cluster_centers_.tolist() == [[2.0, 1.0]]
 
 
+def string_dtype(**options):
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("NumPy has no StringDType before version 2")
+    return np.dtypes.StringDType(**options)
+
+
+def series(values, dtype):
+    return pytest.importorskip("pandas").Series(values, dtype=dtype)
+
+
+LABELS = {
+    "None": (lambda: ["a", "a", None, "b", None, "c"], r"None: 2 of .*, the first in row 2"),
+    "None in an array": (
+        lambda: np.array(["a", "a", "b", "b", "c", None], object),
+        r"None: 1 of .* missing, the first in row 5",
+    ),
+    "NaN": (lambda: [0, 0, 1, 1, np.nan, 2], r"NaN: 1 of .* missing, the first in row 4"),
+    "NaN in text": (lambda: ["a", "a", "b", "b", np.nan, "c"], r"NaN: 1 of .* in row 4"),
+    "pandas.NA": (lambda: series(["a", None, "b", "b", "c", "c"], "string"), r"1 of .* in row 1"),
+    "an Int64 column": (lambda: series([0, None, 1, 1, 2, 2], "Int64"), r"1 of .* in row 1"),
+    "missing in a StringDType": (
+        lambda: np.array(["a", "a", "b", "b", "c", None], string_dtype(na_object=None)),
+        r"None: 1 of .* in row 5",
+    ),
+    "numbers and text": (lambda: ["a", "a", 1, 1, 2, 2], r"text, such as 'a', and .* such as 1:"),
+    "numbers and text in an array": (
+        lambda: np.array([1, 1, "a", "a", 2, 2], object),
+        r"text, such as 'a', and .* such as 1:",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit", "batches"])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_are_none_are_named(name, way):
+    make, pattern = LABELS[name]
+    y = make()
+    model = DiscriminativeKMeans()
+    arguments = (lambda: iter([(X, y)]),) if way == "batches" else (X, y)
+    with pytest.raises(ValueError, match=pattern) as caught:
+        getattr(model, way if way == "partial_fit" else "fit")(*arguments)
+    assert one_sentence(str(caught.value))
+
+
+def test_labels_of_several_batches_are_of_one_kind():
+    with pytest.raises(ValueError, match=r"text, such as 'a', and .* such as 0:"):
+        DiscriminativeKMeans().fit(lambda: iter([(X, Y), (X, list("aabbcc"))]))
+
+
+LABEL_KINDS = {
+    "StringDType": lambda: np.array(list("aabbcc"), string_dtype()),
+    "objects": lambda: np.array(list("aabbcc"), object),
+    "a text column": lambda: series(list("aabbcc"), "string"),
+    "a category column": lambda: series(list("aabbcc"), "category"),
+    "numbers as objects": lambda: np.array([0, 0, 1, 1, 2, 2], object),
+    "an Int64 column": lambda: series([0, 0, 1, 1, 2, 2], "Int64"),
+}
+
+
+@pytest.mark.parametrize("name", LABEL_KINDS)
+def test_labels_of_many_kinds(name):
+    y = LABEL_KINDS[name]()
+    model = DiscriminativeKMeans().fit(X, y)
+    assert model.predict(X).tolist() == list(y)
+    assert model.score(X, y) == 1.0
+    assert model.partial_fit(X, y).predict(X).tolist() == list(y)
+    assert model.fit(lambda: iter([(X, y)])).predict(X).tolist() == list(y)
+
+
+def broken_csr(form=sp.csr_array, **arrays):
+    """CSR of X with other index arrays than it should have; SciPy does not mind."""
+    broken = form(X)
+    for name, values in arrays.items():
+        setattr(broken, name, np.array(values, dtype=getattr(broken, name).dtype))
+    return broken
+
+
+GOOD = sp.csr_array(X)  # 8 values
+BROKEN = {
+    "an index beyond the last column": ({"indices": [2, *GOOD.indices[1:]]}, r"indices has 2,"),
+    "a huge index": ({"indices": [10**9, *GOOD.indices[1:]]}, r"indices has 1000000000,"),
+    "a negative index": ({"indices": [*GOOD.indices[:-1], -1]}, r"indices has -1, which is none"),
+    "indptr that falls": ({"indptr": [0, 7, 1, 3, 5, 6, 8]}, r"falls from 7 to 1 at position 2"),
+    "a negative indptr": ({"indptr": [0, -1, 1, 3, 5, 6, 8]}, r"falls from 0 to -1"),
+    "indptr that starts late": ({"indptr": [1, 1, 1, 3, 5, 6, 8]}, r"starts with 1, and must"),
+    "indptr that ends late": ({"indptr": [0, 0, 1, 3, 5, 6, 9]}, r"ends with 9, but indices has 8"),
+    "a short indptr": ({"indptr": [0, 0, 1, 3, 8]}, r"indptr has 5 entries, and must have 7"),
+    "too few values": ({"data": GOOD.data[:5]}, r"indices has 8 entries, but data has 5"),
+}
+
+
+def ways_in():
+    """All ways for rows to come in."""
+    fitted = DiscriminativeKMeans().fit(X, Y)
+    fresh = DiscriminativeKMeans()
+    ways = {method: getattr(fitted, method) for method in (*METHODS, "explain")}
+    ways["fit"] = lambda rows: fresh.fit(rows, Y)
+    ways["partial_fit"] = lambda rows: fitted.partial_fit(rows, Y)
+    ways["score"] = lambda rows: fitted.score(rows, Y)
+    ways["a batch"] = lambda rows: fresh.fit(lambda: iter([(X, Y), (rows, Y)]))
+    return ways
+
+
+@pytest.mark.parametrize("way", ways_in())
+@pytest.mark.parametrize("name", BROKEN)
+def test_index_arrays_that_point_out_of_a_matrix_are_refused(name, way):
+    arrays, pattern = BROKEN[name]
+    with pytest.raises(ValueError, match=r"CSR matrix of the shape \(6, 2\).*" + pattern) as caught:
+        ways_in()[way](broken_csr(**arrays))
+    assert one_sentence(str(caught.value))
+
+
+@pytest.mark.parametrize("method", ["fit", "predict"])
+def test_index_arrays_of_dask_partitions_are_checked(method):
+    da = pytest.importorskip("dask.array")
+    arrays, pattern = BROKEN["a huge index"]
+    rows = da.from_array(X, chunks=(6, 2)).map_blocks(
+        lambda _: broken_csr(**arrays), meta=sp.csr_array((0, 2)), dtype=X.dtype
+    )
+    model = DiscriminativeKMeans().fit(X, Y)
+    with pytest.raises(ValueError, match=pattern) as caught:
+        model.fit(rows, Y) if method == "fit" else model.predict(rows).compute()
+    assert ("partition 0" in str(caught.value)) == (method == "fit")
+
+
+@pytest.mark.parametrize("form", [sp.csc_array, sp.bsr_array])
+def test_other_compressed_formats_are_checked_before_they_are_converted(form):
+    broken = broken_csr(form, indices=np.full(len(form(X).indices), 10**6))
+    with pytest.raises(ValueError, match=r"matrix of the shape \(6, 2\).*indices has 1000000"):
+        DiscriminativeKMeans().fit(X, Y).predict(broken)
+
+
+def test_what_lies_behind_the_last_row_of_a_sparse_matrix_does_not_count():
+    longer = sp.csr_array(X)
+    longer.data = np.append(longer.data, np.nan)
+    longer.indices = np.append(longer.indices, np.int32(7))
+    model = DiscriminativeKMeans().fit(longer, Y)
+    assert (model.cluster_centers_ == DiscriminativeKMeans().fit(X, Y).cluster_centers_).all()
+    assert len(longer.data) == 9
+
+
 def test_a_model_refuses_another_order_of_columns():
     model = DiscriminativeKMeans().fit(frame(), Y)
     with pytest.raises(ValueError, match="feature names should match"):

@@ -21,7 +21,7 @@ from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows
-from dkmeans.kernels.tally import group_sums, group_totals, rounded_sums
+from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
@@ -126,7 +126,10 @@ def test_rounded_sums_of_csr(block):
     nothing = np.zeros_like(middle)
     for rows, shift in ((sp.csr_array(X), nothing), (full, nothing), (full, middle)):
         more = shift, coefficients, weights, order, starts, units
-        np.testing.assert_array_equal(rounded_sums(rows, *more), rounded_sums(X, *more))
+        dense = rounded_sums(X, *more)
+        sparse = np.zeros_like(dense)
+        add_sums(sparse, np.arange(len(starts)), rounded_sums(rows, *more))
+        np.testing.assert_array_equal(sparse, dense)
 
 
 def test_hashes(block):

@@ -255,6 +255,21 @@ def test_a_half_life_halves():
     assert model.cluster_sizes_.tolist() == [0.5, 4.5]
 
 
+def test_a_weight_of_three_ages_earlier_rows_as_three_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    weights = rng.integers(0, 4, 30)
+
+    def continued(*rows, sample_weight=None):
+        model = DiscriminativeKMeans(6, half_life=20).fit(X[:30], y[:30])
+        return model.partial_fit(*rows, sample_weight=sample_weight)
+
+    weighted = continued(X[30:], y[30:], sample_weight=weights)
+    repeated = continued(X[30:].repeat(weights, axis=0), y[30:].repeat(weights))
+    assert weighted.cluster_sizes_.tolist() == repeated.cluster_sizes_.tolist()
+    assert (weighted.cluster_centers_ == repeated.cluster_centers_).all()
+
+
 class TestEdits:
     def fitted(self):
         X, y = load_digits(return_X_y=True)
@@ -318,6 +333,7 @@ class TestEdits:
             (lambda m: m.merge(m.cluster_ids_[:1]), "two or more prototypes of one class"),
             (lambda m: m.merge(m.cluster_ids_[[0, -1]]), "two or more prototypes of one class"),
             (lambda m: m.set_center(m.cluster_ids_[0], [1.0]), "1 features"),
+            (lambda m: m.set_center(m.cluster_ids_[:2], [1.0] * 64), "one prototype, but id has 2"),
             (lambda m: m.set_center(m.cluster_ids_[0], [np.nan] * 64), "NaN"),
         ],
     )

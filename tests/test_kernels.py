@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dkmeans.engine.tally import by_values
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
-from dkmeans.kernels.distances import OwnDistances, all_distances
+from dkmeans.kernels.distances import OwnDistances, all_distances, on_far_side
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import squared_distances, stable_squares
 from dkmeans.kernels.rowhash import hash_rows
-from dkmeans.kernels.tally import exact_totals, group_sums, group_totals
+from dkmeans.kernels.tally import add_sums, exact_totals, group_sums, group_totals
 
 loops = loops_for(np.empty((1, ENOUGH)))
 ways = [None] if loops is None else [None, loops]  # what NumPy does, and what is compiled
@@ -252,7 +253,8 @@ def test_means_are_rounded_once_whatever_the_range(values, weights, orders):
     for way in ways:
         sums = group_sums(x[:, None], w, order, starts, units, way)
         assert ratio(sums[:, 0], weight)[0] == float(exact / sum(map(Fraction, w)))
-    sums = group_sums(sp.csr_array(x[:, None]), w, order, starts, units)
+    sums = np.zeros_like(sums)
+    add_sums(sums, starts, group_sums(sp.csr_array(x[:, None]), w, order, starts, units))
     assert ratio(sums[:, 0], weight)[0] == float(exact / sum(map(Fraction, w)))
 
 
@@ -290,8 +292,34 @@ def test_group_sums_agree_for_dense_and_sparse(X, weighted, dtype):
     order, starts = np.argsort(np.arange(n) % 3, kind="stable"), np.arange(min(n, 3))
     starts = np.searchsorted(np.sort(np.arange(n) % 3), starts)
     dense = group_sums(X, weights, order, starts, units)
-    sparse = group_sums(sp.csr_array(X), weights, order, starts, units)
+    sparse = np.zeros_like(dense)
+    everyone = np.arange(len(starts))
+    add_sums(sparse, everyone, group_sums(sp.csr_array(X), weights, order, starts, units))
     assert (dense == sparse).all()
+
+
+@given(
+    X=matrices(elements=strategies.coarse) | matrices(elements=strategies.far),
+    dtype=strategies.dtypes,
+    pair=st.tuples(st.integers(0, 11), st.integers(0, 11)),
+)
+def test_sides_agree_for_dense_and_sparse(X, dtype, pair):
+    """Also of rows on the border itself, where rounding decides."""
+    X = X.astype(dtype)
+    a, b = (X[i % len(X)].astype(np.float64) for i in pair)
+    middles, directions = np.array([(a + b) / 2, a, X.mean(axis=0)]), np.array([a - b, b - a, b])
+    rows, groups = np.arange(len(X)), np.arange(len(X)) % 3
+    dense = on_far_side(X, rows, middles, directions, groups)
+    assert (on_far_side(sp.csr_array(X), rows, middles, directions, groups) == dense).all()
+
+
+@given(
+    X=matrices(elements=strategies.coarse),
+    keys=hnp.arrays(np.int64, 12, elements=st.integers(0, 2)),
+)
+def test_rows_are_sorted_by_values(X, keys):
+    X, keys = np.repeat(X, 2, axis=0), np.tile(keys[: len(X)], 2)
+    assert by_values(X, keys).tolist() == np.lexsort((*X.T[::-1], keys)).tolist()
 
 
 @given(X=matrices(), dtype=strategies.dtypes)

@@ -1,6 +1,7 @@
 """Inputs that once went wrong."""
 
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -124,6 +125,84 @@ def test_weights_near_the_ends_of_the_range(class_weight, weight):
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
     model = DiscriminativeKMeans(class_weight=class_weight).fit(X, y, np.full(8, weight))
     assert model.score(X, y) == 1.0
+
+
+def test_balanced_weights_near_the_ends_of_the_range():
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    models = [
+        DiscriminativeKMeans(2, class_weight="balanced").fit(X, y, np.full(8, weight))
+        for weight in (1.0, 2.0**-1060, 2.0**1023)
+    ]
+    for model in models[1:]:
+        assert (model.cluster_centers_ == models[0].cluster_centers_).all()
+    assert models[2].cluster_sizes_.tolist() == [np.inf, np.inf]  # as sums of such weights are
+
+
+@pytest.mark.parametrize("exponent", [-430, -500, -600, -1050])
+def test_rows_whose_squares_underflow_are_refused(exponent):
+    X = np.ldexp(np.random.default_rng(0).uniform(0.5, 1, (40, 2)), exponent)
+    y = np.arange(40) % 2
+    with pytest.raises(ValueError, match=r"squares of such values underflow.*2\.0\*\*") as caught:
+        DiscriminativeKMeans().fit(X, y)
+    times = eval(str(caught.value).split("by ")[-1].strip("."))
+    DiscriminativeKMeans().fit(X * times, y)
+    DiscriminativeKMeans(metric="cosine").fit(X, y)
+
+
+def test_small_rows_that_are_accepted_do_not_collapse():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.arange(40) % 2
+    for dtype, exponent, refine in (("d", -410, None), ("d", -195, "margin"), ("f", -76, "margin")):
+        model = DiscriminativeKMeans(8, refine=refine)
+        rows = X.astype(dtype)
+        centers = model.fit(rows, y).cluster_centers_
+        assert (
+            model.fit(np.ldexp(rows, exponent), y).cluster_centers_ == np.ldexp(centers, exponent)
+        ).all()
+    with pytest.raises(ValueError, match="underflow with refine='margin'"):
+        DiscriminativeKMeans(8, refine="margin").fit(X * 2.0**-300, y)
+
+
+def test_classes_without_weight_do_not_count():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = rng.normal(size=(300, 3)) + 1.5 * y[:, None]
+    some = y < 2
+    for params in ({"max_clusters": "auto"}, {"max_clusters": 2}):
+        for extra in ({}, {"class_weight": {2: 0.0}}):
+            weights = some.astype(float) if not extra else None
+            whole = DiscriminativeKMeans(**params, **extra).fit(X, y, weights)
+            part = DiscriminativeKMeans(**params).fit(X[some], y[some])
+            assert (whole.cluster_centers_ == part.cluster_centers_).all()
+            assert whole.n_clusters_ == 2
+
+
+def test_sizes_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.normal(size=(120, 2)), np.arange(120) % 3, rng.random(120)
+    order = np.append(rng.permutation(60), 60 + rng.permutation(60))
+    found = []
+    for rows in (np.arange(120), order):
+        model = DiscriminativeKMeans(6).fit(X[rows], y[rows], weights[rows])
+        sizes = [model.at(k).cluster_sizes_.tolist() for k in (3, 6)]
+        first, second = rows[:60], rows[60:]
+        model.fit(X[first], y[first], weights[first])
+        model.partial_fit(X[second], y[second], sample_weight=weights[second])
+        found.append([*sizes, model.cluster_sizes_.tolist()])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("growth", ["best", "paper"])
+def test_memory_for_sparse_rows_is_that_of_a_few_sets_of_centers(growth):
+    """Not that of arrays with all features for each row that is looked at."""
+    X = sp.random(400, 20_000, density=0.001, format="csr", random_state=0)
+    y = np.random.default_rng(0).integers(0, 3, 400)
+    model = DiscriminativeKMeans(6, growth=growth, repulsion=0.25)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * model.cluster_centers_.nbytes
 
 
 def test_subnormal_sparse_rows_get_the_labels_of_transform():

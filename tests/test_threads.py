@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import joblib
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine.threads import default_threads, for_each
+from dkmeans.engine.threads import default_threads, for_each, sensible_threads
 
 
 def data():
@@ -61,6 +62,25 @@ def test_workers_of_joblib_share_the_cores():
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         found = joblib.Parallel(2)(joblib.delayed(default_threads)() for _ in range(2))
     assert found == [1, 1]
+
+
+def test_far_too_many_threads_are_not_started(monkeypatch):
+    monkeypatch.setattr("dkmeans.kernels.compiled.ENOUGH", 1)
+    X, y = np.tile(data()[0], (20, 1)), np.tile(data()[1], 20)
+    most = sensible_threads(100_000)
+    assert 1 <= most <= 4 * os.cpu_count()
+    started, start = [], threading.Thread.start
+    monkeypatch.setattr(
+        "threading.Thread.start",
+        lambda self: (started.append(threading.active_count()), start(self)),
+    )
+    before = threading.active_count()
+    many = DiscriminativeKMeans(8, n_threads=100_000).fit(X, y)
+    many.transform(X)
+    assert max(started) <= before + most
+    assert (
+        many.cluster_centers_ == DiscriminativeKMeans(8, n_threads=1).fit(X, y).cluster_centers_
+    ).all()
 
 
 def test_nothing_is_changed_for_the_process():

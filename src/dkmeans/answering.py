@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, TransformerMixin
 
 from dkmeans import fitting, validate
+from dkmeans.checks import as_labels
 from dkmeans.engine import decide, query
 from dkmeans.lazy import computed_score, lazily
 from dkmeans.readers.dask_blocks import is_dask
@@ -59,7 +60,7 @@ class AnsweringMixin(ClassifierMixin, TransformerMixin):
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
-        return super().score(X, y, sample_weight)
+        return super().score(X, as_labels(y), sample_weight)
 
     @lazily
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
 from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, check_sample_weight, is_real
+from dkmeans.checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Indices
@@ -246,6 +246,7 @@ def _condense(
             f"X is a {type(X).__name__}; condense needs rows in memory: an array, a CSR matrix or "
             "a DataFrame."
         )
+    y = as_labels(y)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     weights = check_sample_weight(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights

@@ -60,6 +60,10 @@ class EditingMixin:
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
         ids = validate.check_ids(self, id)
+        if len(ids) > 1:
+            raise ValueError(
+                f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."
+            )
         where = validate.check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._edit(edit.set_center, ids, where)
 

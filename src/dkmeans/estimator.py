@@ -76,8 +76,8 @@ class DiscriminativeKMeans(
     prune : bool, default=False
         Whether to drop, at the end, prototypes that no training label needs.
     half_life : float or None, default=None
-        For `partial_fit` on data that drift: the number of new rows after which earlier rows
-        count half. None never forgets.
+        For `partial_fit` on data that drift: the weight of new rows after which earlier rows
+        count half, which is their number if they have no weights. None never forgets.
     memory_mb : float or None, default=None
         Bound on the memory for work arrays and blocks that are read, in MiB. It changes the speed,
         never the result.
@@ -88,7 +88,7 @@ class DiscriminativeKMeans(
         Whether `fit` starts from the prototypes of an earlier fit instead of one cluster.
     n_threads : int or None, default=None
         Number of threads; None takes all cores this process may use, or `OMP_NUM_THREADS`.
-        It changes the speed, never the result.
+        No more than four for each core are started. It changes the speed, never the result.
     verbose : int, default=0
         1 logs a line per round as information of the logger "dkmeans", on stderr where logging is
         not set up; 2 also logs every pass of refinement, and the trials of "auto".

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans import validate
 from dkmeans.checks import (
+    as_labels,
     check_same_kind,
     check_sample_weight,
     check_weights,
@@ -125,10 +126,8 @@ class Look:
                 self._weights.append(check_weights(seen.weight, seen.shape[0]))
             except ValueError as error:
                 raise SourceError(f"In {seen.where}: {error}") from error
-        labels = seen.labels
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise SourceError(f"In {seen.where}: labels are missing (NaN): drop these rows.")
-        codes = [self._codes.setdefault(label, len(self._codes)) for label in labels.tolist()]
+        labels = seen.labels.tolist()
+        codes = [self._codes.setdefault(label, len(self._codes)) for label in labels]
         self._y.append(np.array(codes, dtype=np.int32)[seen.codes])
         self._largest = max(self._largest, seen.largest)
         self._n_values += seen.n_values
@@ -138,9 +137,6 @@ class Look:
         """Bring a block to the type of all."""
         X = batch.X
         self.check_alike(batch.where, X.shape, X.dtype, sp.issparse(X))
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
         try:
             return X.astype(self._dtype, copy=False)
         except (TypeError, ValueError) as error:
@@ -175,13 +171,13 @@ class Look:
             raise SourceError("Found no rows: at least one is needed.")
         estimator, dtype = self._estimator, self._dtype
         assert dtype is not None
-        seen = np.array(list(self._codes))
+        seen = as_labels(list(self._codes))
         # Labels that are few beside the rows are there more than once, and so are they here.
         check_classification_targets(np.tile(seen, 1 if 2 * len(seen) > sum(self.sizes) else 2))
         found = np.unique(seen)
         known = [] if self._afresh else [estimator.classes_]
         if classes is not None:
-            known.append(np.unique(classes))
+            known.append(np.unique(as_labels(classes)))
         for labels in known:
             check_same_kind(labels, found)
             found = np.union1d(found, labels)
@@ -196,12 +192,14 @@ class Look:
             if not self._afresh:
                 largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
             validate.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
-        validate.check_budget(estimator, found)
         by_class = class_weights(estimator.class_weight, found, y, weights)
         names: dict[str, Any] = {"n_features_in_": self.n_features}
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
-        return validate.Training(None, y, found, weights, by_class, names, dtype, self._n_values)
+        shape = names, dtype, self._n_values
+        training = validate.Training(None, y, found, weights, by_class, *shape)
+        validate.check_budget(estimator, training)
+        return training
 
     def _check_features(self) -> None:
         estimator = self._estimator

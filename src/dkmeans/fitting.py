@@ -91,7 +91,7 @@ def _prepare(
         memory = estimator._memory.recoded(np.searchsorted(training.classes, estimator.classes_))
         if how == "on":
             if estimator.half_life is not None:
-                memory = memory.forgetting(0.5 ** (len(training.y) / estimator.half_life))
+                memory = memory.forgetting(0.5 ** (_weight(training) / estimator.half_life))
             remembered = memory
         start = Start(prototypes(estimator, training.classes), memory, only_new=how == "on")
         tree = _log(estimator, training.classes)
@@ -133,9 +133,15 @@ def _prepare(
         rules = replace(rules, max_clusters=choice.n_clusters)
     elif auto:
         # Earlier rows cannot be held out any more: going on keeps to the number once chosen.
-        many = max(estimator.n_clusters_, len(training.classes))
+        many = max(estimator.n_clusters_, training.n_classes)
         rules = replace(rules, max_clusters=many)
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
+
+
+def _weight(training: validate.Training) -> float:
+    """Add up the weights of all rows: a weight of 3 is the row three times."""
+    everyone = np.zeros(len(training.y), dtype=np.intp)
+    return float(exact_totals(everyone, training.sample_weight, 1)[0])
 
 
 def _journal(estimator: Any) -> Journal | None:
@@ -225,6 +231,7 @@ def _choose(
 ) -> Choice:
     rows = source.rows
     hashes, (_, y, weights) = rows.hashes(), rows.labelled()
+    n_classes = len(np.unique(y if weights is None else y[weights > 0]))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> None:
         progress.tell(audience, progress.Step(record, prototypes, is_trial=True))
@@ -232,12 +239,12 @@ def _choose(
     attempts, weight = [], 0.0
     for part in hold_out(hashes, y, weights, len(training.classes)):
         # Half as many prototypes as rows would be no summary of them.
-        most = max(len(training.classes), part.n_left // 2)
+        most = max(n_classes, part.n_left // 2)
         others = rows.without(hashes, part.lowest, part.highest)
         run = Run(others, replace(rules, max_clusters=most))
-        attempts.append(attempt(run, part, source.weight_unit, tell))
+        attempts.append(attempt(run, part, source.weight_unit, n_classes, tell))
         weight += part.weight
-    return choose(attempts, weight, len(training.classes))
+    return choose(attempts, weight, n_classes)
 
 
 def _results(

@@ -96,5 +96,8 @@ def at(estimator: Any, k: int) -> dict[str, Any]:
 
 def sizes(training: Training, weight_unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
     """Add up weights in the user's terms, by prototype."""
-    weights = memory.weights[0] * weight_unit / training.factors[memory.classes]
-    return np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    unit, exponent = np.frexp(weight_unit)  # the power of two last: sums may be infinite then
+    weights = memory.weights[0] * unit / training.factors[memory.classes]
+    found = np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.ldexp(found, exponent)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, check_same_kind, check_sample_weight
+from dkmeans.checks import InvalidParameterError, as_labels, check_same_kind, check_sample_weight
 from dkmeans.engine import query
 from dkmeans.engine.dispute import dispute
 from dkmeans.engine.groups import group_rows, remembered_groups
@@ -105,7 +105,7 @@ def _check(model: Any, X: Any, y: Any, sample_weight: Any, n: Any) -> None:
 
 def _check_labels(model: Any, y: Any, n_rows: int) -> Indices:
     """Turn labels into numbers of classes, and refuse those that the model does not know."""
-    y = column_or_1d(y)
+    y = column_or_1d(as_labels(y))
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} labels, but X has {n_rows} rows.")
     check_same_kind(model.classes_, y)

@@ -14,17 +14,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkmeans.checks import (
     InvalidParameterError,
+    as_csr,
+    as_labels,
     check_same_kind,
     check_sample_weight,
     check_squares,
+    check_underflow,
     class_weights,
     finite_range,
     is_real,
 )
 from dkmeans.engine import query
-from dkmeans.engine.threads import default_threads
+from dkmeans.engine.threads import default_threads, sensible_threads
 from dkmeans.geometry import GEOMETRIES, geometry_of
 from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.tally import exact_totals
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,13 @@ class Training:
     names: dict[str, Any]  # n_features_in_ and, for tables, feature_names_in_
     dtype: np.dtype[np.floating]
     n_values: int  # that are stored
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are, but for those whose rows have no weight."""
+        totals = exact_totals(self.y, self.sample_weight, len(self.classes))
+        idle = (totals == 0) | (self.factors == 0)
+        return len(self.classes) - len(np.unique(self.y[idle[self.y]]))
 
     @property
     def factors(self) -> Floats:
@@ -128,6 +139,7 @@ def check_training(
         Classes to know beside those in y.
     """
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
+    y = None if y is None else as_labels(y)
     X, y = _with_readable_errors(scratch, X, y=y, reset=afresh)
     if not afresh:
         X = X.astype(estimator.cluster_centers_.dtype, copy=False)
@@ -140,7 +152,7 @@ def check_training(
     found = np.unique(y)
     known = [] if afresh else [estimator.classes_]
     if classes is not None:
-        known.append(np.unique(classes))
+        known.append(np.unique(as_labels(classes)))
     for labels in known:
         check_same_kind(labels, found)
         found = np.union1d(found, labels)
@@ -154,10 +166,11 @@ def check_training(
         check_reach(estimator, X.shape, X.dtype, largest, reach)
     X = geometry.rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
-    check_budget(estimator, classes)
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
-    return Training(X, codes, classes, weights, class_weight, names, X.dtype, n_values)
+    training = Training(X, codes, classes, weights, class_weight, names, X.dtype, n_values)
+    check_budget(estimator, training)
+    return training
 
 
 def count_items(estimator: Any, X: Any, weights: Floats) -> int:
@@ -177,19 +190,20 @@ def check_reach(
     largest: float,
     reach: float,
 ) -> None:
-    """Check that no square will overflow: of values so large, and of centres so much farther."""
+    """Check that no square will overflow or underflow: of values, and of centres farther away."""
     n, d = shape
+    check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)
     check_squares(largest + reach * largest, d, dtype, largest, n, repulsion=estimator.repulsion)
 
 
-def check_budget(estimator: Any, classes: npt.NDArray[Any]) -> None:
+def check_budget(estimator: Any, training: Training) -> None:
     """Check that there may be a cluster for each class."""
-    budget = estimator.max_clusters
-    if _is_int(budget) and budget < len(classes):
+    budget, count = estimator.max_clusters, training.n_classes
+    if _is_int(budget) and budget < count:
         raise ValueError(
             f"max_clusters={budget} is less than the number of classes in y, which is "
-            f"{len(classes)}: every class needs at least one cluster."
+            f"{count}: every class needs at least one cluster."
         )
 
 
@@ -255,8 +269,10 @@ def check_values(estimator: Any, X: Matrix) -> None:
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     """Call scikit-learn's validation, and name the column where it only names a value."""
+    if sp.issparse(X) and X.ndim == 2:  # or else scikit-learn says what is wrong
+        X = as_csr(X)
     try:
-        checked = validate_data(
+        return validate_data(
             estimator,
             X,
             accept_sparse="csr",
@@ -269,11 +285,6 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
         if any(words in str(error) for words in text):
             raise ValueError(describe_text(X)) from error
         raise
-    table = checked[0] if isinstance(checked, tuple) else checked
-    if sp.issparse(table) and not table.has_canonical_format:
-        table = table.copy()
-        table.sum_duplicates()
-    return (table, checked[1]) if isinstance(checked, tuple) else table
 
 
 def describe_text(X: Any) -> str:
@@ -292,7 +303,7 @@ def describe_text(X: Any) -> str:
 
 def threads_of(estimator: Any) -> int:
     """Tell how many threads an estimator may use."""
-    return estimator.n_threads or default_threads()
+    return sensible_threads(estimator.n_threads or default_threads())
 
 
 def _is_count(value: Any) -> bool:

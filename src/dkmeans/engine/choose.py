@@ -66,6 +66,7 @@ def attempt(
     run: Run,
     held_out: HeldOut,
     weight_unit: float,
+    n_classes: int,
     tell: Callable[[dict[str, Any], Prototypes], None] = lambda record, prototypes: None,
 ) -> Attempt:
     """Grow on the rows that are not held out, and try each number of clusters on those that are.
@@ -77,6 +78,8 @@ def attempt(
     held_out : HeldOut
     weight_unit : float
         A weight of 1 here, in the user's terms.
+    n_classes : int
+        Of rows that have a weight.
     tell : callable
         Called with the record and the prototypes of each round.
     """
@@ -108,7 +111,7 @@ def attempt(
             run.undo(refined, state)
             run.converged = converged
         best = min(trail, key=lambda w: (w.heldout_error, len(w)))
-        far = max(_FAR * len(best), _AT_LEAST * run.rows.n_classes)
+        far = max(_FAR * len(best), _AT_LEAST * n_classes)
         if state.round and (best.heldout_error == 0 or count >= far):
             break
     return Attempt(trail, losses, run.tree, records)

@@ -4,7 +4,6 @@ Nearness is decided by the reference distance, ties by the rows' values and then
 number. So the order of rows matters only for which of identical rows is named.
 """
 
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.engine.summable import NOBODY
-from dkmeans.engine.tally import run_starts
+from dkmeans.engine.tally import by_values, run_starts
+from dkmeans.engine.threads import tiles
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.reference import squared_distances, stable_bits
@@ -21,6 +21,7 @@ from dkmeans.model.prototypes import Prototypes
 if TYPE_CHECKING:
     from dkmeans.engine.part import CellPart
 
+_VALUES = 1 << 20  # of rows that are compared value by value at a time
 # Numbers among all rows (-1 if there is none), squared distances, and values.
 Exemplars = tuple[Indices, Floats, npt.NDArray[np.floating]]
 
@@ -47,26 +48,24 @@ def find_exemplars(part: "CellPart", prototypes: Prototypes, left_out: Indices) 
     # Those of sparse rows are rounded, so that the reference has to settle near-ties.
     tolerance = 1 + 2.0 ** (2 - stable_bits(d))
 
-    lock = Lock()
+    rows = np.flatnonzero(fit)
+    cells, squares = part.labels[rows], np.empty(len(rows))
 
     def task(tile: slice) -> None:
-        rows = tile.start + np.flatnonzero(fit[tile])
-        if not len(rows):
-            return
-        cells = part.labels[rows]
-        squares, least = np.empty(len(rows)), np.full(k, np.inf)
-        distances(part.X, cells, squares, rows)
-        np.minimum.at(least, cells, squares)
-        near = np.flatnonzero(squares <= least[cells] * tolerance)
-        rows, cells = rows[near], cells[near]
-        values = dense_rows(part.X, rows)
-        squares = squared_distances(values, prototypes.centers[cells])
-        order = np.lexsort((rows, *values.T[::-1], squares, cells))
-        first = order[run_starts(cells[order])]
-        with lock:
-            nearer(found, (part.start + rows[first], squares[first], values[first]), cells[first])
+        distances(part.X, cells[tile], squares[tile], rows[tile])
 
-    part.for_tiles(task, 1)
+    part.for_tiles(task, 1, len(rows))
+    least = np.full(k, np.inf)
+    np.minimum.at(least, cells, squares)
+    near = np.flatnonzero(squares <= least[cells] * tolerance)
+    for tile in tiles(len(near), max(1, _VALUES // d)):
+        row, cell = rows[near[tile]], cells[near[tile]]
+        values = dense_rows(part.X, row)
+        square = squared_distances(values, prototypes.centers[cell])
+        # Sorting is stable, and rows are in the order of their numbers.
+        order = by_values(values, square, cell)
+        first = order[run_starts(cell[order])]
+        nearer(found, (part.start + row[first], square[first], values[first]), cell[first])
     return found
 
 

@@ -18,7 +18,7 @@ from dkmeans.engine.judged import JudgedPart
 from dkmeans.engine.part import Found
 from dkmeans.engine.summable import NOBODY
 from dkmeans.engine.sums import Sums
-from dkmeans.engine.tally import by_group
+from dkmeans.engine.tally import by_group, by_values
 from dkmeans.engine.threads import tiles
 from dkmeans.kernels.assign import assign_own_and_rival
 from dkmeans.kernels.block import Floats, Indices, dense_rows
@@ -26,7 +26,7 @@ from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_bits, stable_squares, to_distance
-from dkmeans.kernels.tally import rounded_sums
+from dkmeans.kernels.tally import add_sums, rounded_sums
 from dkmeans.model.prototypes import Prototypes
 
 _GRAIN = 2.0**-50  # by which a product of a weight and a factor may be off, and then some
@@ -331,12 +331,15 @@ class Part(JudgedPart):
 
     def ends(self, number: int, which: Indices) -> Ends:
         """First and last row, by their values, of those that some prototypes win."""
-        margins, found = self._margins[number], {}
+        margins = self._margins[number]
+        found: Ends = {}
         for p in which.tolist():
             rows = margins.rows[margins.winner == p]
-            if len(rows):
-                values = dense_rows(self.X, rows)
-                found[p] = values[np.lexsort(values.T[::-1])[[0, -1]]]
+            for tile in tiles(len(rows), max(1, _VALUES // self.n_features)):
+                values = dense_rows(self.X, rows[tile])
+                if p in found:
+                    values = np.concatenate([found[p], values])
+                found[p] = values[by_values(values)[[0, -1]]]
         return found
 
     def box(self) -> tuple[Floats, Floats]:
@@ -453,7 +456,7 @@ class Part(JudgedPart):
             here = self.X[tile], shift, everywhere[tile], w, order, starts, units
             part = rounded_sums(*here, self.loops)
             with self._lock:  # exact sums: the order in which tiles arrive does not matter
-                points[:, groups[tile][order[starts]]] += part
+                add_sums(points, groups[tile][order[starts]], part)
 
         self.for_tiles(task, 1)
 
@@ -474,7 +477,7 @@ def worst_first(several: Sequence[Worst]) -> Worst:
     Identical rows, which have the same margin, count once.
     """
     relative, values = (np.concatenate(part) for part in zip(*several, strict=True))
-    order = np.lexsort((*values.T[::-1], -relative))
+    order = by_values(values, -relative)
     relative, values = relative[order], values[order]
     first = np.ones(len(values), dtype=bool)
     first[1:] = (values[1:] != values[:-1]).any(axis=1)

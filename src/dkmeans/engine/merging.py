@@ -10,6 +10,7 @@ from dkmeans.engine.grids import Facts
 from dkmeans.engine.margin_part import WeightFacts
 from dkmeans.engine.part import Assigned, better
 from dkmeans.engine.sums import add_up
+from dkmeans.engine.tally import by_values
 
 Merge = Callable[[list[Any]], Any]
 
@@ -58,7 +59,7 @@ def outermost(results: Sequence[dict[int, Any]]) -> dict[int, Any]:
     for part in results:
         for p, rows in part.items():
             both = np.concatenate([found[p], rows]) if p in found else rows
-            found[p] = both[np.lexsort(both.T[::-1])[[0, -1]]]
+            found[p] = both[by_values(both)[[0, -1]]]
     return found
 
 

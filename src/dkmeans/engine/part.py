@@ -17,16 +17,18 @@ from dkmeans.engine.changed import assign_by_change
 from dkmeans.engine.exemplars import Exemplars, find_exemplars
 from dkmeans.engine.summable import NOBODY, SummablePart
 from dkmeans.engine.sums import Sums, add_up
-from dkmeans.engine.tally import run_starts
+from dkmeans.engine.tally import by_values, run_starts
+from dkmeans.engine.threads import tiles
 from dkmeans.kernels.assign import assign, assign_nearly
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
-from dkmeans.kernels.distances import OwnDistances, on_far_side, paired_distances
+from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.pack import pack
-from dkmeans.kernels.reference import stable_squares
+from dkmeans.kernels.reference import squared_distances, stable_bits, stable_squares
 from dkmeans.kernels.rowhash import Hashes, hash_rows
 from dkmeans.model.prototypes import Prototypes
 
 _BAND = 4096  # rows of a class that are visited before those of the next class, about
+_VALUES = 1 << 20  # of rows that are compared value by value at a time
 Choice = tuple[npt.NDArray[np.floating], Floats]  # rows, and what each costs
 
 
@@ -105,6 +107,8 @@ class CellPart(SummablePart):
 
     def _assign_all(self, centers: npt.NDArray[np.floating], rows: Indices | None) -> None:
         """Assign rows, all of them if not told which, by looking at all centres."""
+        if rows is not None and not len(rows):
+            return
         sparse = sp.issparse(self.X)
         packed = pack(centers, sparse=sparse, loops=self.loops, n_terms=self.n_terms)
         own_distances = OwnDistances(centers, sparse=sparse, loops=self.loops)
@@ -145,7 +149,7 @@ class CellPart(SummablePart):
         rows = np.flatnonzero(before != after)
         old, new = before[rows], after[rows]
         top = int(max(old.max(initial=-1), new.max(initial=-1))) + 2
-        if top * top <= 4 * len(rows) + 1024:
+        if top * top <= 4 * len(rows) + 1024 and not sp.issparse(self.X):
             # Few ways from one group to another: what goes is what comes.
             moves = self.sum_codes((old + 1) * top + new + 1, rows)
             gone, come = (moves.keyed(codes - 1) for codes in divmod(moves.keys, top))
@@ -298,33 +302,46 @@ class CellPart(SummablePart):
         cost : array of shape (g,)
             Infinite where a group had no row to choose.
         """
-        own = self.group_codes()
+        own, sparse = self.group_codes(), sp.issparse(self.X)
         chosen = np.zeros(points.shape, dtype=self.X.dtype)
         best = np.full(len(codes), np.inf)
+        if not len(codes):
+            return chosen, best
+        group, found = _look_up(own, codes)
+        cost = np.full(len(own), np.inf)
+        to_point = OwnDistances(points, sparse=sparse, loops=self.loops)
+        to_other = None
+        if away_from is not None:
+            to_other = OwnDistances(away_from, sparse=sparse, loops=self.loops)
 
         def task(tile: slice) -> None:
-            group, found = _look_up(own[tile], codes)
-            rows, group = np.flatnonzero(found), group[found]
-            if not len(rows):
-                return
-            X = self.X[tile]
-            cost = paired_distances(X, rows, points, group, self.loops)
-            if farthest:
-                cost = -cost
-            if away_from is not None:
-                away = paired_distances(X, rows, away_from, group, self.loops) > 0
-                rows, cost, group = rows[away], cost[away], group[away]
-            least = np.full(len(codes), np.inf)
-            np.minimum.at(least, group, cost)
-            tied = np.flatnonzero(cost == least[group])  # few, so that sorting by values is quick
-            values, cost, group = dense_rows(X, rows[tied]), cost[tied], group[tied]
-            order = np.lexsort((*values.T[::-1], group))
-            order = order[run_starts(group[order])] if len(order) else order
-            with self._lock:
-                better((chosen, best), (values[order], cost[order]), group[order])
+            rows = tile.start + np.flatnonzero(found[tile])
+            if to_other is not None and len(rows):
+                far = np.empty(len(rows))
+                to_other(self.X, group[rows], far, rows)
+                rows = rows[far > 0]
+            if len(rows):
+                squares = np.empty(len(rows))
+                to_point(self.X, group[rows], squares, rows)
+                cost[rows] = -squares if farthest else squares
 
-        if len(codes):
-            self.for_tiles(task, 1)
+        self.for_tiles(task, 1)
+        tied = np.flatnonzero(cost < np.inf)  # those of least cost; few
+        np.minimum.at(best, group[tied], cost[tied])
+        # Distances of sparse rows are rounded, so that the reference has to settle near-ties.
+        slack = 2.0 ** (2 - stable_bits(self.n_features)) if sparse else 0.0
+        limit = best * (1 - slack if farthest else 1 + slack)
+        tied = tied[cost[tied] <= limit[group[tied]]]
+        best[:] = np.inf
+        for part in tiles(len(tied), max(1, _VALUES // self.n_features)):
+            rows, mine = tied[part], group[tied[part]]
+            values, here = dense_rows(self.X, rows), cost[rows]
+            if sparse:
+                here = squared_distances(values, points[mine])
+                here = -here if farthest else here
+            order = by_values(values, here, mine)
+            order = order[run_starts(mine[order])]
+            better((chosen, best), (values[order], here[order]), mine[order])
         return chosen, best
 
     def exemplars(self, prototypes: Prototypes, left_out: Indices) -> Exemplars:

@@ -155,8 +155,7 @@ class Rows:
         cells, classes = divmod(last.keys, self.n_classes)
         cells = came_from[cells]
         now = last.keyed(np.where(cells < 0, -1, cells * self.n_classes + classes))
-        now = add_up([now, moves])
-        return now.take(np.flatnonzero(total(now.weights)[0] > 0))
+        return add_up([now, moves]).there()
 
     def assign_own(self, prototypes: Prototypes, last: Sums | None = None) -> Sums:
         """Assign every row to the nearest prototype of its own class, and sum, by code.
@@ -174,8 +173,7 @@ class Rows:
         self._new_state()
         if last is None:
             return sums
-        now = add_up([last, sums])
-        return now.take(np.flatnonzero(total(now.weights)[0] > 0))
+        return add_up([last, sums]).there()
 
     def tally_won(self, margins: int, classes: Indices, wins: npt.NDArray[np.bool_]) -> Sums:
         """Take rows that another class wins out of cells that win some, and sum the others."""

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from dkmeans.engine.grids import Facts, Grids
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.tally import by_group
-from dkmeans.engine.threads import for_each, tiles
+from dkmeans.engine.threads import for_each, sensible_threads, tiles
 from dkmeans.kernels.block import Floats, Indices, Matrix, column_magnitudes, most_terms
 from dkmeans.kernels.compiled import loops_if
 from dkmeans.kernels.exact import most_bits
 from dkmeans.kernels.reference import stable_squares
-from dkmeans.kernels.tally import group_sums, group_totals
+from dkmeans.kernels.tally import add_sums, group_sums, group_totals
 
 _TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 _MANY = 1 << 15  # rows in a tile, at most
@@ -58,26 +58,29 @@ class SummablePart:
         self.n_classes, self.start = n_classes, start
         self.active = None if weights is None or weights.all() else weights > 0
         self.squares: Floats = np.zeros(len(y))
-        self.n_threads, self._memory_mb = n_threads, memory_mb
+        self.n_threads, self._memory_mb = sensible_threads(n_threads), memory_mb
         self._tile_bytes = _TILE_BYTES
         if memory_mb is not None:
-            self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / n_threads))
+            self._tile_bytes = min(_TILE_BYTES, int(memory_mb * 2**20 / self.n_threads))
         self._lock = Lock()
         self.loops: ModuleType | None = None
         self.n_terms: int | None = None
         self._n_slices = 3  # until the grids are set
         self.n_features, self._itemsize = 1, 8  # until the rows have been seen
+        self._per_row = 1  # values that are stored of a row, about
 
     def facts(self, compiled: bool) -> Facts:
         """Tell what must be known of all rows before they can be summed."""
         self.loops = loops_if(compiled=compiled)
         self.n_terms = most_terms(self.X)
         self.n_features, self._itemsize = self.X.shape[1], self.X.dtype.itemsize
+        n_values = self.X.nnz if sp.issparse(self.X) else self.X.size
+        self._per_row = -(-n_values // max(1, self.X.shape[0]))
         positive = np.ones(1) if self.weights is None else self.weights[self.weights > 0]
         return Facts(
             self.X.shape[0],
             self.X.shape[0] if self.active is None else int(self.active.sum()),
-            self.X.nnz if sp.issparse(self.X) else self.X.size,
+            n_values,
             most_terms(self.X),
             *self._magnitudes(),
             float(positive.max(initial=0.0)),
@@ -117,7 +120,7 @@ class SummablePart:
             w = self.weights
             part = group_sums(self.X, w, order, starts, self._feature_units, self.loops)
             with self._lock:  # exact sums: the order in which tiles arrive does not matter
-                sums[:, at] += part
+                add_sums(sums, at, part)
                 if w is None:
                     weights[0, at] += np.diff(np.append(starts, len(order)))
                 else:
@@ -144,7 +147,7 @@ class SummablePart:
             part = group_sums(self.X[tile], everywhere[tile], order, starts, units, self.loops)
             part_weights = group_totals(everywhere[tile], weight_units, order, starts)
             with self._lock:
-                sums[:, at] += part
+                add_sums(sums, at, part)
                 weights[:, at] += part_weights
 
         self.for_tiles(task, 1, weighted=True)
@@ -186,14 +189,13 @@ class SummablePart:
         `n_centers` is for how many it has work arrays; `weighted` tells whether it multiplies rows
         by weights without loss, which takes more of them.
         """
-        itemsize, n, d = self._itemsize, len(self.y), self.n_features
+        itemsize, n = self._itemsize, len(self.y)
         if self.loops and self.n_terms is None:  # arrays: no work arrays to speak of
             per_row, most = 256, min(_MANY, -(-n // (2 * self.n_threads)))
-        elif self.loops:
-            per_row, most = 4 * d * itemsize, min(_MANY, -(-n // (4 * self.n_threads)))
         else:
             per_value = itemsize + 8 * (self._n_slices + 3 + 6 * weighted)
-            per_row, most = n_centers * (2 * itemsize + 1) + d * per_value, 4096
+            per_row = n_centers * (2 * itemsize + 1) + self._per_row * per_value
+            most = min(_MANY, -(-n // (4 * self.n_threads))) if self.loops else 4096
         rows = int(np.clip(self._tile_bytes // per_row, 16, max(16, most)))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
 

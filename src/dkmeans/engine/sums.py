@@ -8,6 +8,7 @@ import numpy as np
 
 from dkmeans.engine.tally import Tally
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import total
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Sums:
         return type(self)(
             self.keys[which], self.weights[:, which], self.sums[:, which], self.squares[:, which]
         )
+
+    def there(self) -> Self:
+        """Drop groups whose rows have all been taken away."""
+        there = total(self.weights)[0] > 0
+        return self if there.all() else self.take(np.flatnonzero(there))
 
     def negative(self) -> Self:
         """Turn all signs, so that adding it takes the groups away."""
@@ -60,10 +66,13 @@ def add_up(parts: Sequence[Sums]) -> Sums:
     """Put the sums of several parts together."""
     if len(parts) == 1:
         return parts[0]
-    everything = Sums(
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.weights for part in parts], axis=1),
-        np.concatenate([part.sums for part in parts], axis=1),
-        np.concatenate([part.squares for part in parts], axis=1),
-    )
-    return everything.keyed(everything.keys)
+    keys = np.unique(np.concatenate([part.keys for part in parts]))
+    first, g = parts[0], len(keys)
+    s, d = len(first.weights), first.sums.shape[2]
+    whole = Sums(keys, np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g)))
+    for part in parts:
+        at = np.searchsorted(keys, part.keys)
+        whole.weights[:, at] += part.weights
+        whole.sums[:, at] += part.sums
+        whole.squares[:, at] += part.squares
+    return whole

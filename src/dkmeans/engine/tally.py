@@ -1,9 +1,10 @@
 """What a pass brings back: exact weights and sums per group of rows."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
@@ -110,3 +111,12 @@ def run_starts(*columns: Indices) -> Indices:
     changed = np.ones(len(columns[0]), dtype=bool)
     changed[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return np.flatnonzero(changed)
+
+
+def by_values(values: npt.NDArray[np.floating], *keys: npt.NDArray[Any]) -> Indices:
+    """Sort rows by keys, the last one first as in `np.lexsort`, and then by their values.
+
+    Only columns in which rows differ are looked at, as there may be very many others.
+    """
+    differ = (values != values[:1]).any(axis=0)
+    return np.lexsort((np.zeros(len(values)), *values[:, differ].T[::-1], *keys))

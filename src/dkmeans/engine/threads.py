@@ -9,6 +9,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _NO_LIMIT = 1 << 30
+_PER_CORE = 4
 
 
 def _omp_limit() -> int:
@@ -67,14 +68,24 @@ def default_threads() -> int:
     Limits are what OMP_NUM_THREADS said at import, and how many threads BLAS may use: that is where
     OPENBLAS_NUM_THREADS, threadpoolctl and the workers of joblib leave theirs.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, _OMP_LIMIT, calm_blas.allowed()))
+    return max(1, min(_cores(), _OMP_LIMIT, calm_blas.allowed()))
+
+
+def sensible_threads(wanted: int) -> int:
+    """Keep a number of threads to what cannot hurt: more than there are cores do not help."""
+    return min(wanted, _PER_CORE * _cores())
+
+
+def _cores() -> int:
+    """Count the cores this process may use."""
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return known or 1
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:
     """Call a task on every tile; tasks must not depend on each other's order."""
     tiles = list(tiles)
-    n_threads = min(n_threads, len(tiles))
+    n_threads = min(sensible_threads(n_threads), len(tiles))
     with calm_blas:
         if n_threads <= 1:
             for tile in tiles:

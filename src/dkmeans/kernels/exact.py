@@ -19,6 +19,7 @@ from dkmeans.kernels.block import Floats
 
 _SPLITTER = 2.0**27 + 1.0  # Dekker's constant: cuts a 53-bit number into two halves
 _SMALLEST = -1074  # exponent of the smallest positive double
+_TOGETHER = 1 << 15  # sums that are worked on at a time: work arrays stay in the cache
 _UNDERFLOW = 2.0**-1070  # what products may lose to it
 
 
@@ -121,8 +122,12 @@ def most_bits(values: Floats) -> int:
 
 def total(slices: Floats) -> tuple[Floats, Floats]:
     """Add up slices, coarsest first along axis 0, into a leading and a trailing part."""
-    high, low, _ = _added(slices)
-    return high, low
+    parts = np.empty((2, *slices.shape[1:]))
+    flat, found = slices.reshape(len(slices), -1), parts.reshape(2, -1)
+    for start in range(0, flat.shape[1], _TOGETHER):
+        part = slice(start, start + _TOGETHER)
+        found[:, part] = _added(flat[:, part])[:2]
+    return parts[0], parts[1]
 
 
 def _added(slices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -152,14 +157,30 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     denominator : array of shape (m_slices, ...)
         Positive sums. All axes but the first are broadcast to those of the numerator.
     """
+    shape = numerator.shape[1:]
+    result = np.zeros(shape)
+    above = numerator.reshape(len(numerator), -1)
+    below = np.broadcast_to(denominator, (len(denominator), *shape))
+    # Sums of sparse rows are zeros for the most part.
+    there = np.flatnonzero(above.any(axis=0))
+    for start in range(0, len(there), _TOGETHER):
+        part = there[start : start + _TOGETHER]
+        places = np.unravel_index(part, shape) if shape else ()
+        under = np.array([level[places] for level in below]).reshape(len(below), -1)
+        result.reshape(-1)[part] = _ratio(above[:, part], under)
+    return result
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Do the same for arrays of shapes (n_slices, n) and (m_slices, n)."""
     n, n_low, n_left_out = _added(numerator)
-    d, d_low, d_left_out = (np.broadcast_to(part, n.shape) for part in _added(denominator))
+    d, d_low, d_left_out = _added(denominator)
     q = n / d
     p, p_low = product(q, d)
     rest = (n - p) - p_low  # of the division, which is exact
     missing = (rest + n_low) - q * d_low
     step = missing / d
-    result = np.asarray(q + step)
+    result = q + step
     # The step is off by less than this. Where that matters, fractions have the last word.
     rounding = np.abs(rest) + np.abs(n_low) + np.abs(q * d_low) + np.abs(missing)
     error = (rounding * 2.0**-51 + n_left_out + np.abs(q) * d_left_out + _UNDERFLOW) / d
@@ -170,13 +191,9 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
         back, back_low = product(step, d)
         exact = (lost == 0) & (back == both) & (back_low == 0)
         exact &= (d_low == 0) & (n_left_out == 0) & (d_left_out == 0)
-        shape = (len(denominator), *n.shape)
-        denominator = np.broadcast_to(denominator, shape).reshape(len(denominator), -1)
-        numerator = numerator.reshape(len(numerator), -1)
-        flat = result.reshape(-1)  # not a copy
         for at in np.flatnonzero(unsure & ~exact).tolist():
             above, below = (
                 sum(map(Fraction, slices[:, at].tolist())) for slices in (numerator, denominator)
             )
-            flat[at] = float(above / below)
+            result[at] = float(above / below)
     return result

@@ -1,12 +1,46 @@
 """Exact sums over groups of rows."""
 
+from dataclasses import dataclass
 from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.exact import cut, grid_units, product, slice_count, total
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Sums over groups of sparse rows, as terms: there are far fewer than groups times columns."""
+
+    groups: Indices  # shape (m,): by their place in the list of groups
+    columns: Indices  # shape (m,)
+    slices: Floats  # shape (n_slices, m)
+
+
+Summed: TypeAlias = Floats | Scattered
+
+
+def add_sums(sums: Floats, at: Indices, part: Summed) -> None:
+    """Add sums over some groups to those over all.
+
+    Parameters
+    ----------
+    sums : array of shape (n_slices, n_all, d)
+        INOUT. Contiguous.
+    at : array of shape (n_groups,)
+        IN. Which of all groups these are, each once.
+    part : Summed
+        IN. As `group_sums` returns it: exact in any order.
+    """
+    if not isinstance(part, Scattered):
+        sums[:, at] += part
+        return
+    places = at[part.groups] * sums.shape[2] + part.columns
+    for level, piece in zip(sums, part.slices, strict=True):
+        np.add.at(level.reshape(-1), places, piece)
 
 
 def group_sums(
@@ -16,7 +50,7 @@ def group_sums(
     starts: Indices,
     units: Floats,
     loops: ModuleType | None = None,
-) -> Floats:
+) -> Summed:
     """Sum weight times row over groups of rows.
 
     Parameters
@@ -33,8 +67,8 @@ def group_sums(
 
     Returns
     -------
-    sums : array of shape (n_slices, n_groups, d)
-        Exact sums of slices.
+    sums : array of shape (n_slices, n_groups, d), or Scattered for a CSR matrix
+        Exact sums of slices, for `add_sums`.
     """
     if sp.issparse(X):
         return _group_sums_sparse(X, weights, order, starts, units)
@@ -57,14 +91,14 @@ def group_sums(
 
 def _group_sums_sparse(
     X: Matrix, weights: Floats | None, order: Indices, starts: Indices, units: Floats
-) -> Floats:
+) -> Scattered:
     rows = X[order]
     values = rows.data.astype(np.float64)[:, None]
     units = units[:, rows.indices, None]
     rest = None
     if weights is not None:
         values, rest = product(values, np.repeat(weights[order], np.diff(rows.indptr))[:, None])
-    return _summed_columns(cut(values, units, rest)[:, :, 0], rows, starts)
+    return _scattered(cut(values, units, rest)[:, :, 0], rows, starts)
 
 
 def group_totals(
@@ -99,7 +133,8 @@ def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Float
         piece = cut(rest[:, None], unit[None])[0, :, 0]
         slices.append(np.bincount(groups, piece, n_groups))
         rest -= piece
-    return np.ldexp(total(np.array(slices, dtype=np.float64))[0], exponent)
+    with np.errstate(over="ignore"):  # infinite then, as the sum is
+        return np.ldexp(total(np.array(slices, dtype=np.float64))[0], exponent)
 
 
 def rounded_sums(
@@ -111,7 +146,7 @@ def rounded_sums(
     starts: Indices,
     units: Floats,
     loops: ModuleType | None = None,
-) -> Floats:
+) -> Summed:
     """Sum coefficient times (row less shift), rounded to a grid, times weight over groups.
 
     The sums are exact in any order, as `kernels.exact` explains, if weights are whole numbers.
@@ -133,7 +168,7 @@ def rounded_sums(
 
     Returns
     -------
-    sums : array of shape (n_slices, n_groups, d)
+    sums : array of shape (n_slices, n_groups, d), or Scattered for a CSR matrix
     """
     if sp.issparse(X):
         return _rounded_sums_sparse(X, shift, coefficients, weights, order, starts, units)
@@ -160,7 +195,7 @@ def _rounded_sums_sparse(
     order: Indices,
     starts: Indices,
     units: Floats,
-) -> Floats:
+) -> Scattered:
     rows = X[order]
     lengths = np.diff(rows.indptr)
     terms = rows.data.astype(np.float64)
@@ -169,15 +204,11 @@ def _rounded_sums_sparse(
     slices = cut(terms[:, None], units[:, rows.indices, None])[:, :, 0]
     if weights is not None:
         slices *= np.repeat(weights[order], lengths)
-    return _summed_columns(slices, rows, starts)
+    return _scattered(slices, rows, starts)
 
 
-def _summed_columns(slices: Floats, rows: Matrix, starts: Indices) -> Floats:
-    """Sum slices of the stored values of CSR rows over groups of these rows, by column."""
-    shape = len(starts), rows.shape[1]
+def _scattered(slices: Floats, rows: Matrix, starts: Indices) -> Scattered:
+    """Tell to which group of rows, and to which column, slices of stored values belong."""
     ends = rows.indptr[np.append(starts, rows.shape[0])]
-    sums = np.empty((len(slices), *shape))
-    for level, piece in enumerate(slices):
-        # Makes an array of entries of which several are of one column: exact in any order.
-        sums[level] = sp.csr_array((piece, rows.indices, ends), shape=shape).toarray()
-    return sums
+    groups = np.repeat(np.arange(len(starts)), np.diff(ends))
+    return Scattered(groups, rows.indices, slices)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.readers.blocks import Batch, SourceError, rows_per_block
+from dkmeans.readers.blocks import Batch, SourceError, labels_of_block, rows_per_block
 
 
 class MappedBlocks:
@@ -23,7 +23,7 @@ class MappedBlocks:
     names: list[str] | None = None
 
     def __init__(self, X: np.memmap, y: Any, weight: Any, memory_mb: float | None) -> None:
-        self._X, self._y = X, np.asarray(y)
+        self._X, self._y = X, labels_of_block(y, "all rows")
         self._weight = None if weight is None else np.asarray(weight)
         if X.ndim != 2:
             raise SourceError(f"X must have two dimensions, but the memory map has {X.ndim}.")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.readers.blocks import Batch, SourceError
+from dkmeans.readers.blocks import Batch, SourceError, csr_of_block, labels_of_block
 
 
 class OwnBatches:
@@ -37,17 +37,18 @@ class OwnBatches:
                     f"{type(batch).__name__}."
                 )
             X, y, weight = batch if len(batch) == 3 else (*batch, None)
+            where = f"batch {number}"
             # Copies: the next batch is asked for while this one is worked on, and may be put into
             # the same array.
-            X = sp.csr_array(X, copy=True) if sp.issparse(X) else np.array(X)
-            y = np.array(y)
+            X = csr_of_block(X, where).copy() if sp.issparse(X) else np.array(X)
+            y = labels_of_block(y, where).copy()
             if X.ndim != 2 or y.shape != X.shape[:1]:
                 raise SourceError(
                     f"Batch {number} must have rows in X, and as many labels in y, but their "
                     f"shapes are {X.shape} and {y.shape}."
                 )
             weight = None if weight is None else np.array(weight)
-            yield Batch(X, y, weight, f"batch {number}")
+            yield Batch(X, y, weight, where)
 
 
 def are_batches(X: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dkmeans.checks import as_csr, as_labels
 from dkmeans.kernels.block import Matrix
 
 DEFAULT_MB = 256.0  # for blocks and what is made of them, where no budget is given
@@ -67,6 +68,22 @@ class Blocks(Protocol):
 
 class SourceError(ValueError):
     """Data cannot be read block by block, or not again in the same way."""
+
+
+def csr_of_block(X: Any, where: str) -> Matrix:
+    """Make CSR of the sparse rows of a block, and say which block if they are not sound."""
+    try:
+        return as_csr(X)
+    except ValueError as error:
+        raise SourceError(f"In {where}: {error}") from error
+
+
+def labels_of_block(y: Any, where: str) -> npt.NDArray[Any]:
+    """Make an array of the labels of a block, and say which block if they are no labels."""
+    try:
+        return np.asarray(as_labels(y))
+    except ValueError as error:
+        raise SourceError(f"In {where}: {error}") from error
 
 
 def rows_per_block(memory_mb: float | None, n_features: int, itemsize: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.readers.blocks import Batch, SourceError
+from dkmeans.readers.blocks import Batch, SourceError, csr_of_block, labels_of_block
 
 
 def is_dask(X: Any) -> bool:
@@ -142,7 +142,7 @@ def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> 
         raise SourceError(
             f"The columns of {where} are {list(X.columns)}, but those of the dataframe are {names}."
         )
-    X = _values(X)
+    X = _values(X, where)
     y = _labels(y, where)
     if y.shape != X.shape[:1]:
         raise SourceError(
@@ -152,18 +152,14 @@ def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> 
     return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
 
 
-def _values(X: Any) -> Any:
+def _values(X: Any, where: str) -> Any:
     if hasattr(X, "to_numpy"):
         values = X.to_numpy()
         # Columns that may lack values come as objects.
         return values if values.dtype != object else X.to_numpy(np.float64, na_value=np.nan)
     if not sp.issparse(X):
         return np.asarray(X)
-    X = sp.csr_array(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return csr_of_block(X, where)
 
 
 def _labels(y: Any, where: str) -> Any:
@@ -172,5 +168,5 @@ def _labels(y: Any, where: str) -> Any:
     if hasattr(y, "isna") and y.isna().any():
         count = int(y.isna().sum())
         raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
-    labels = np.asarray(y)
+    labels = labels_of_block(y, where)
     return labels.astype(str) if labels.dtype == object else labels
