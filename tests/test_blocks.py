@@ -15,10 +15,10 @@ from pyarrow import csv, feather
 from pyarrow import parquet as pq
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.data.blocks import SourceError
+from dkmeans.data.tables import TableBlocks
 from dkmeans.engine.prefetch import ahead
 from dkmeans.progress import listening
-from dkmeans.readers.blocks import SourceError
-from dkmeans.readers.tables import TableBlocks
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 SETTINGS = [

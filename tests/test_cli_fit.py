@@ -222,8 +222,8 @@ def test_semicolons_and_a_byte_order_mark(place):
 
 @pytest.mark.parametrize("width", [100, 50])
 def test_bar_in_a_terminal(place, iris, width):
-    from dkmeans.apps.commands.fit import FitOptions, fit_rows, make_model
-    from dkmeans.apps.labelled import Wanted, read_labelled
+    from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
+    from dkmeans.cli.rows import Wanted, read_labelled
 
     rows = read_labelled(place / "iris.csv", Wanted("species"))
     for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
@@ -239,7 +239,7 @@ def test_bar_in_a_terminal(place, iris, width):
 
 
 def test_lines_where_there_is_no_terminal(place, monkeypatch):
-    from dkmeans.apps.commands import fit_progress
+    from dkmeans.cli import fit_progress
 
     assert "growing" not in fit("--out", "a.dkm")
     monkeypatch.setattr(fit_progress, "_SILENCE", -1)

@@ -17,8 +17,8 @@ from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.cluster.team import ClusterError
+from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
-from dkmeans.readers.blocks import SourceError
 
 SIZES = (70, 0, 1, 59, 20)
 

@@ -22,7 +22,7 @@ from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.cluster import team
-from dkmeans.readers.blocks import SourceError
+from dkmeans.data.blocks import SourceError
 
 pytestmark = [
     pytest.mark.faults,

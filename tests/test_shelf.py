@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from strategies import examples
 
-from dkmeans import DiscriminativeKMeans, streaming
+from dkmeans import DiscriminativeKMeans
+from dkmeans.data import out_of_core
 from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.waiting import WaitingPart
 
@@ -93,7 +94,7 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
 
     monkeypatch.setattr(WaitingPart, "_sleep", checked_sleep)
     monkeypatch.setattr(Shelf, "put", counted_put)
-    monkeypatch.setattr(streaming, "Shelf", lambda limit: Shelf(600))
+    monkeypatch.setattr(out_of_core, "Shelf", lambda limit: Shelf(600))
     model = DiscriminativeKMeans(**parameters).fit(batches)
     assert any(put_on_disk)
     assert len(compared) > 100

@@ -6,11 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, TransformerMixin
 
-from dkmeans import fitting, validate
-from dkmeans.checks import as_labels
+from dkmeans import fitting
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import as_labels
 from dkmeans.engine import decide, query
 from dkmeans.lazy import computed_score, lazily
-from dkmeans.readers.dask_blocks import is_dask
 
 
 class AnsweringMixin(ClassifierMixin, TransformerMixin):
@@ -76,10 +77,10 @@ class AnsweringMixin(ClassifierMixin, TransformerMixin):
         index : ndarray of shape (n_samples,)
             Index into `cluster_centers_` and `cluster_ids_`.
         """
-        X = validate.check_rows(self, X, values=False)
-        labels, finite = query.nearest(X, self.cluster_centers_, validate.threads_of(self))
+        X = validation.check_rows(self, X, values=False)
+        labels, finite = query.nearest(X, self.cluster_centers_, validation.threads_of(self))
         if not finite:  # seen where they are read, so that large data are read only once
-            validate.check_values(self, X)
+            validation.check_values(self, X)
         return labels
 
     @lazily
@@ -96,8 +97,8 @@ class AnsweringMixin(ClassifierMixin, TransformerMixin):
         distances : ndarray of shape (n_samples, n_clusters_)
             Distances.
         """
-        X = validate.check_rows(self, X)
-        return query.distances(X, self.cluster_centers_, validate.threads_of(self))
+        X = validation.check_rows(self, X)
+        return query.distances(X, self.cluster_centers_, validation.threads_of(self))
 
     @lazily
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
@@ -145,6 +146,6 @@ class AnsweringMixin(ClassifierMixin, TransformerMixin):
         return decide.probabilities(near, power=min(2 * np.sqrt(self.n_features_in_), 16.0))
 
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
-        X = validate.check_rows(self, X)
+        X = validation.check_rows(self, X)
         prototypes = fitting.prototypes(self, self.classes_)
-        return query.class_distances(X, prototypes, len(self.classes_), validate.threads_of(self))
+        return query.class_distances(X, prototypes, len(self.classes_), validation.threads_of(self))

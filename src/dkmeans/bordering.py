@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans import fitting, validate
+from dkmeans import fitting
+from dkmeans.data import validation
 from dkmeans.engine.facing import find_facing
 from dkmeans.kernels.block import Indices
 from dkmeans.model.borders import ClassBorders
@@ -52,7 +53,7 @@ class BorderingMixin:
         """
         check_is_fitted(self)
         now = fitting.prototypes(self, self.classes_)
-        n_classes, threads = len(self.classes_), validate.threads_of(self)
+        n_classes, threads = len(self.classes_), validation.threads_of(self)
         facing = find_facing(now.centers, now.classes, n_classes, threads)
         cost = self._costs(now.ids, now.classes, facing.rivals)
         stray = fitting.strays(self)

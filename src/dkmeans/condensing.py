@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
-from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, as_labels, check_sample_weight, is_real
+from dkmeans import fitting
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.engine.stand_ins import by_own_class, find_stand_ins
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.tally import exact_totals
-from dkmeans.readers.dask_blocks import is_dask
 
 Keep: TypeAlias = Literal["prototypes", "exemplars"]
 _KINDS = ("prototypes", "exemplars")
@@ -250,11 +251,11 @@ def _condense(
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     weights = check_sample_weight(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
-    budget = _budget(n, y, lambda: validate.count_items(model, X, weights))
+    budget = _budget(n, y, lambda: validation.count_items(model, X, weights))
     model.set_params(max_clusters=budget).fit(X, y, sample_weight)
-    rows = validate.check_rows(model, X)
+    rows = validation.check_rows(model, X)
     codes = np.searchsorted(model.classes_, np.asarray(y).ravel())
-    now, threads = fitting.prototypes(model, model.classes_), validate.threads_of(model)
+    now, threads = fitting.prototypes(model, model.classes_), validation.threads_of(model)
     groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
     there = groups >= 0

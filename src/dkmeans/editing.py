@@ -5,7 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dkmeans import fitting, validate
+from dkmeans import fitting
+from dkmeans.data import validation
 from dkmeans.engine import edit
 
 
@@ -27,7 +28,7 @@ class EditingMixin:
         self : DiscriminativeKMeans
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
-        return self._edit(edit.drop, validate.check_ids(self, ids, leave_one=True))
+        return self._edit(edit.drop, validation.check_ids(self, ids, leave_one=True))
 
     def merge(self, ids: Any) -> Self:
         """Merge prototypes of one class into the heaviest, which keeps its id.
@@ -42,7 +43,7 @@ class EditingMixin:
         self : DiscriminativeKMeans
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
-        return self._edit(edit.merge, validate.check_ids(self, ids, one_class=True))
+        return self._edit(edit.merge, validation.check_ids(self, ids, one_class=True))
 
     def set_center(self, id: int, center: Any) -> Self:
         """Put a prototype somewhere else.
@@ -59,12 +60,12 @@ class EditingMixin:
         self : DiscriminativeKMeans
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
-        ids = validate.check_ids(self, id)
+        ids = validation.check_ids(self, id)
         if len(ids) > 1:
             raise ValueError(
                 f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."
             )
-        where = validate.check_rows(self, np.reshape(center, (1, -1)))[0]
+        where = validation.check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._edit(edit.set_center, ids, where)
 
     def _edit(self, change: Callable[..., edit.Edited], *arguments: Any) -> Self:

@@ -7,11 +7,12 @@ from typing import Any, Literal, Self
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import Tags
 
-from dkmeans import fitting, journey, progress, validate
+from dkmeans import fitting, journey, progress
 from dkmeans.advice import OverfittingWarning, advise
 from dkmeans.answering import AnsweringMixin
 from dkmeans.bordering import BorderingMixin
 from dkmeans.callbacks import Callbacks, CallbackSupportMixin, with_callbacks
+from dkmeans.data import validation
 from dkmeans.editing import EditingMixin
 from dkmeans.engine.threads import calm_blas
 from dkmeans.explaining import ExplainingMixin
@@ -272,7 +273,7 @@ class DiscriminativeKMeans(
             A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
             clusters of this one.
         """
-        validate.check_at(self, k)
+        validation.check_at(self, k)
         model = clone(self).set_params(max_clusters=k)
         model._publish(journey.at(self, k))
         return model

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans import fitting, validate
+from dkmeans import fitting
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
 from dkmeans.engine import certify, decide
 from dkmeans.kernels.sphere import unit_rows
 from dkmeans.model.explanation import Explanation, no_labels
-from dkmeans.readers.dask_blocks import is_dask
 
 
 class ExplainingMixin:
@@ -60,10 +61,10 @@ class ExplainingMixin:
                 "X is a Dask collection, which explain does not take: pass rows in memory, for "
                 "instance X.compute(), or explain one partition at a time."
             )
-        X = validate.check_rows(self, X, unit=False)
+        X = validation.check_rows(self, X, unit=False)
         unit, n = self.metric == "cosine", X.shape[0]
         prototypes = fitting.prototypes(self, self.classes_)
-        found = certify.certify(X, prototypes, validate.threads_of(self), unit=unit)
+        found = certify.certify(X, prototypes, validation.threads_of(self), unit=unit)
         nearest, rival = found.nearest, found.rival
         alone = rival < 0
         rival_label = no_labels(n) if alone.any() else self.cluster_classes_[rival]

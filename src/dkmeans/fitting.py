@@ -15,8 +15,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import journey, progress, sources, streaming, validate
+from dkmeans import journey, progress
 from dkmeans.checkpoint.journal import Journal
+from dkmeans.data import engine_rows, out_of_core, validation
+from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.choose import Choice, attempt, choose
 from dkmeans.engine.edit import Edited
@@ -31,7 +33,6 @@ from dkmeans.model.changes import describe_changes
 from dkmeans.model.history import History
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import TreeLog
-from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 
 How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows; new rows only
 
@@ -40,8 +41,8 @@ How: TypeAlias = Literal["afresh", "again", "on"]  # from one cluster; all rows;
 class Fit:
     """A fit that is ready to run."""
 
-    training: validate.Training
-    source: sources.Source
+    training: validation.Training
+    source: engine_rows.Source
     run: Run
     choice: Choice | None = None  # of the number of clusters, if it was left to us
 
@@ -75,7 +76,7 @@ def _prepare(
     audience: Sequence[progress.Listener],
     ending: ExitStack,
 ) -> Fit:
-    validate.check_parameters(estimator.get_params(deep=False))
+    validation.check_parameters(estimator.get_params(deep=False))
     journal = _journal(estimator)
     if journal is not None:
         ending.enter_context(journal)
@@ -83,7 +84,7 @@ def _prepare(
     about = {"reach": 1 + 2 * push, "afresh": how == "afresh", "classes": classes}
     stream = _stream(estimator, X, y, sample_weight, about, ending)
     if stream is None:
-        training = validate.check_training(estimator, X, y, sample_weight, **about)
+        training = validation.check_training(estimator, X, y, sample_weight, **about)
     else:
         training = stream.training
     start, tree, unit, remembered = None, None, None, None
@@ -100,7 +101,7 @@ def _prepare(
         journal.expect("classes", repr(training.classes.tolist()))
         journal.expect("prototypes to go on from", _digest(how, start))
     budget = estimator.max_clusters
-    source = sources.make_source(
+    source = engine_rows.make_source(
         training,
         stream,
         estimator.n_threads,
@@ -138,7 +139,7 @@ def _prepare(
     return Fit(training, source, Run(source.rows, rules, start, tree), choice)
 
 
-def _weight(training: validate.Training) -> float:
+def _weight(training: validation.Training) -> float:
     """Add up the weights of all rows: a weight of 3 is the row three times."""
     everyone = np.zeros(len(training.y), dtype=np.intp)
     return float(exact_totals(everyone, training.sample_weight, 1)[0])
@@ -188,9 +189,9 @@ def _stream(
             client = active_client()
             if client is not None:
                 return look_at_partitions(estimator, client, partitions, ending, **about)
-        return streaming.look_through(estimator, partitions, **about)
-    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
-    return None if blocks is None else streaming.look_through(estimator, blocks, **about)
+        return out_of_core.look_through(estimator, partitions, **about)
+    blocks = out_of_core.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    return None if blocks is None else out_of_core.look_through(estimator, blocks, **about)
 
 
 def complete(
@@ -224,8 +225,8 @@ def complete(
 
 
 def _choose(
-    training: validate.Training,
-    source: sources.Source,
+    training: validation.Training,
+    source: engine_rows.Source,
     rules: Rules,
     audience: Sequence[progress.Listener],
 ) -> Choice:
@@ -295,7 +296,9 @@ def _results(
     }
 
 
-def _small(training: validate.Training) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.float64]]:
+def _small(
+    training: validation.Training,
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.float64]]:
     """Keep the classes of rows, in as few bytes as will do, and the weights of classes."""
     return training.y.astype(np.min_scalar_type(len(training.classes))), training.factors
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dkmeans.data.validation import Training
 from dkmeans.engine.choose import Choice
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.path import Trail, Waypoint
@@ -14,7 +15,6 @@ from dkmeans.model.history import History
 from dkmeans.model.path import Path
 from dkmeans.model.prototypes import Prototypes
 from dkmeans.model.tree import Tree, TreeLog
-from dkmeans.validate import Training
 
 
 @dataclass(frozen=True)

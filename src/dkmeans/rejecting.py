@@ -8,12 +8,13 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, is_real
+from dkmeans import fitting
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import InvalidParameterError, is_real
 from dkmeans.engine import query, rejection
 from dkmeans.lazy import lazily
 from dkmeans.model.rejection import Rejection
-from dkmeans.readers.dask_blocks import is_dask
 
 
 class RejectingMixin:
@@ -182,8 +183,8 @@ class RejectingMixin:
 
     def _strangeness(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.intp]]:
         """Compute how strange rows are, and find their nearest prototypes."""
-        X = validate.check_rows(self, X)
-        n_threads = validate.threads_of(self)
+        X = validation.check_rows(self, X)
+        n_threads = validation.threads_of(self)
         prototypes = fitting.prototypes(self, self.classes_)
         near = query.class_distances(X, prototypes, len(self.classes_), n_threads)
         cells, _ = query.nearest(X, self.cluster_centers_, n_threads)

@@ -7,15 +7,21 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dkmeans import fitting, validate
-from dkmeans.checks import InvalidParameterError, as_labels, check_same_kind, check_sample_weight
+from dkmeans import fitting
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import (
+    InvalidParameterError,
+    as_labels,
+    check_same_kind,
+    check_sample_weight,
+)
 from dkmeans.engine import query
 from dkmeans.engine.dispute import dispute
 from dkmeans.engine.groups import group_rows, remembered_groups
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.model.suspects import Suspects
-from dkmeans.readers.dask_blocks import is_dask
 
 _SMALL = 3  # rows in a cell that is called small
 _DOUBTFUL = 0.5  # others are as near as the own class
@@ -121,10 +127,10 @@ def _check_labels(model: Any, y: Any, n_rows: int) -> Indices:
 
 def _from_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> _Judged:
     """Judge rows where they are."""
-    X = validate.check_rows(model, X)
+    X = validation.check_rows(model, X)
     codes = _check_labels(model, y, X.shape[0])
     weights = check_sample_weight(sample_weight, X.shape[0])
-    threads = validate.threads_of(model)
+    threads = validation.threads_of(model)
     cells, _ = query.nearest(X, model.cluster_centers_, threads)
     groups, own = group_rows(X, cells, codes, weights, len(model.classes_))
     each = np.ones(len(codes)) if weights is None else weights
@@ -160,7 +166,7 @@ def _from_memory(model: Any, *_: Any) -> _Judged:
     points[there] = groups.means[own[there]]
     each = np.where(there, groups.weights[own] / count, 0.0)
     unit = groups.weights.sum() / len(codes)
-    threads = validate.threads_of(model)
+    threads = validation.threads_of(model)
     scores, suggested = dispute(points, kinds // k, own, each, groups, unit, threads)
     conflict = np.zeros(len(codes), dtype=bool)
     conflict[np.concatenate([np.zeros(0, dtype=np.intp), *model.conflicts_])] = True

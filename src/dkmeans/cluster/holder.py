@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.checks import finite_range
+from dkmeans.data.blocks import Batch
+from dkmeans.data.first_pass import Seen
+from dkmeans.data.value_checks import finite_range
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.merging import merge
 from dkmeans.engine.threads import calm_blas
-from dkmeans.firstlook import Seen
 from dkmeans.kernels.sphere import unit_rows
-from dkmeans.readers.blocks import Batch
 
 _MANY = 16  # results that are put together before there are more of them
 

@@ -6,20 +6,20 @@ from typing import Any
 
 from distributed import Client, get_client
 
-from dkmeans import validate
 from dkmeans.cluster.team import Crew, DaskTeam, threads_per_worker
-from dkmeans.firstlook import Look
+from dkmeans.data import validation
+from dkmeans.data.blocks import SourceError
+from dkmeans.data.dask_collections import DaskBlocks
+from dkmeans.data.first_pass import Look
+from dkmeans.data.out_of_core import cuts
 from dkmeans.kernels.block import Floats
-from dkmeans.readers.blocks import SourceError
-from dkmeans.readers.dask_blocks import DaskBlocks
-from dkmeans.streaming import cuts
 
 
 @dataclass(frozen=True)
 class ClusterStream:
     """Partitions that have been looked at once, where they are."""
 
-    training: validate.Training
+    training: validation.Training
     crew: Crew
     numbers: list[int]  # of the partitions that are not empty
     sizes: list[int]  # rows of each of them
@@ -58,7 +58,7 @@ def look_at_partitions(
     """Let workers look at their partitions, and keep what is small: labels and weights.
 
     The workers drop the rows when `ending` is closed. Further parameters are those of
-    `validate.check_training`.
+    `validation.check_training`.
     """
     crew = Crew(client, client.compute(blocks.batches))
     ending.callback(crew.release)

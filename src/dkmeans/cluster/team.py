@@ -13,8 +13,8 @@ from typing import Any, NoReturn, TypeAlias
 from distributed import Client, KilledWorker, wait
 
 from dkmeans.cluster.holder import Holder
+from dkmeans.data.dask_collections import raise_unreadable
 from dkmeans.engine.log import Log
-from dkmeans.readers.dask_blocks import raise_unreadable
 
 _TRIES = 4  # at replacing the worker of a partition without a pass that it survives
 _LOOK = 5.0  # seconds after which to see whether what is waited for can still come

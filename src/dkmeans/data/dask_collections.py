@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.readers.blocks import Batch, SourceError, csr_of_block, labels_of_block
+from dkmeans.data.blocks import Batch, SourceError, csr_of_block, labels_of_block
 
 
 def is_dask(X: Any) -> bool:

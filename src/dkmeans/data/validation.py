@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkmeans.checks import (
+from dkmeans.data.value_checks import (
     InvalidParameterError,
     as_csr,
     as_labels,

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkmeans.apps.errors import InputError, listing
-from dkmeans.apps.screen import plural
-from dkmeans.apps.tables import (
+from dkmeans.cli.console import plural
+from dkmeans.cli.errors import InputError, listing
+from dkmeans.cli.tables import (
     TableFile,
     format_of,
     is_numeric,
@@ -21,7 +21,7 @@ from dkmeans.apps.tables import (
     open_table,
     read_arrays,
 )
-from dkmeans.readers.arrow import check_named, loses_digits, no_label
+from dkmeans.data.table_checks import check_named, loses_digits, no_label
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.readers.blocks import Batch, SourceError, labels_of_block, rows_per_block
+from dkmeans.data.blocks import Batch, SourceError, labels_of_block, rows_per_block
 
 
 class MappedBlocks:

@@ -27,7 +27,7 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from dkmeans.apps.baselines import ClasswiseKMeans
+    >>> from dkmeans.baselines import ClasswiseKMeans
     >>> X, y = load_iris(return_X_y=True)
     >>> ClasswiseKMeans(6).fit(X, y).cluster_classes_.tolist()
     [0, 0, 1, 1, 2, 2]

@@ -15,9 +15,9 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from dkmeans.apps.baselines import ClasswiseKMeans
-from dkmeans.apps.screen import say, stdout
 from dkmeans.atomic import replacing
+from dkmeans.baselines import ClasswiseKMeans
+from dkmeans.cli.console import say, stdout
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.plots.display import Display
 from dkmeans.plots.growth import GrowthDisplay

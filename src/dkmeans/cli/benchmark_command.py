@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dkmeans.apps.errors import InputError, suggestion
-from dkmeans.apps.screen import grid, percent, say, show, stdout
+from dkmeans.cli.console import grid, percent, say, show, stdout
+from dkmeans.cli.errors import InputError, suggestion
 
 BUILT_IN = {
     "digits": "1,797 images of 8 x 8 pixels, 10 classes",
@@ -68,7 +68,7 @@ def _compare(name: str) -> None:
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
-    from dkmeans.apps.demo import Split, compare
+    from dkmeans.cli.demo_command import Split, compare
 
     if name == "moons":
         X, y = make_moons(1000, noise=0.25, random_state=0)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from dkmeans.apps.models import load_model
-from dkmeans.apps.screen import file_size, say, stdout
-from dkmeans.apps.writing import check_free
 from dkmeans.atomic import write_atomically
+from dkmeans.cli.console import file_size, say, stdout
+from dkmeans.cli.loaded_model import load_model
+from dkmeans.cli.output_files import check_free
 from dkmeans.export.write import contents
 
 _WHAT = {

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from dkmeans import plots
-from dkmeans.apps.commands.fit import FitOptions, fit_rows, make_model
-from dkmeans.apps.errors import InputError
-from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
-from dkmeans.apps.models import Model, load_model
-from dkmeans.apps.screen import say, stderr, stdout
-from dkmeans.apps.tables import FORMATS
-from dkmeans.apps.writing import check_free
 from dkmeans.atomic import replacing
+from dkmeans.cli.console import say, stderr, stdout
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
+from dkmeans.cli.loaded_model import Model, load_model
+from dkmeans.cli.output_files import check_free
+from dkmeans.cli.rows import Labelled, Wanted, read_labelled
+from dkmeans.cli.tables import FORMATS
 
 _ENDINGS = (".png", ".svg", ".pdf")
 _NEED_ROWS = ("confusion", "margins", "growth")

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.checkpoint.journal import Journal, JournalTeam
-from dkmeans.checks import WIDEST
+from dkmeans.data.validation import Training
+from dkmeans.data.value_checks import WIDEST
 from dkmeans.engine.items import agree_on_labels
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.memory import Memory
@@ -16,7 +17,6 @@ from dkmeans.engine.rows import Rows
 from dkmeans.engine.team import LocalTeam, Team
 from dkmeans.engine.threads import default_threads
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.validate import Training
 
 _BITS = 40  # weights that are whole to this many significant bits count as whole
 _DIVISORS = 64  # how far the search for a common step goes

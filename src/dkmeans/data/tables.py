@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.readers.arrow import (
+from dkmeans.data.blocks import Batch, SourceError, as_floats, rows_per_block
+from dkmeans.data.table_checks import (
     check_named,
     check_names,
     index_columns,
@@ -18,8 +19,7 @@ from dkmeans.readers.arrow import (
     readable,
     sound,
 )
-from dkmeans.readers.blocks import Batch, SourceError, as_floats, rows_per_block
-from dkmeans.readers.textfiles import bytes_at_once, header
+from dkmeans.data.text_files import bytes_at_once, header
 
 _KINDS = {
     ".parquet": "parquet",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dkmeans.apps.errors import InputError, check_exists
+from dkmeans.cli.errors import InputError, check_exists
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Model:
         import numpy as np
         import pyarrow as pa
 
-        from dkmeans.apps.labelled import Labelled, named
+        from dkmeans.cli.rows import Labelled, named
 
         width = self.core.n_features_in_
         X: Any = np.zeros((0, width))

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans import validate
+from dkmeans.data import validation
+from dkmeans.data.batches import OwnBatches, are_batches
+from dkmeans.data.blocks import DEFAULT_MB, Blocks, SourceError
+from dkmeans.data.first_pass import Look
+from dkmeans.data.memory_maps import MappedBlocks, is_mapped
+from dkmeans.data.tables import TableBlocks, is_path
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.prefetch import ahead
 from dkmeans.engine.shelf import Shelf
 from dkmeans.engine.team import SweepTeam
-from dkmeans.firstlook import Look
 from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.readers.arrays import MappedBlocks, is_mapped
-from dkmeans.readers.batches import OwnBatches, are_batches
-from dkmeans.readers.blocks import DEFAULT_MB, Blocks, SourceError
-from dkmeans.readers.tables import TableBlocks, is_path
 
 # Shares of the budget:
 _KEPT = 2  # rows that are kept in memory, if these are all
@@ -29,7 +29,7 @@ _LITTLE = 1 << 20  # bytes that are not worth a file
 class Stream:
     """Blocks that have been looked through once."""
 
-    training: validate.Training
+    training: validation.Training
     sizes: list[int]  # rows of each block
     read: Callable[[], Iterator[Matrix]]  # starts to read them again
 
@@ -68,7 +68,7 @@ def look_through(
 ) -> Stream:
     """Read all blocks once, check them, and keep what is small: labels and weights.
 
-    Parameters are those of `validate.check_training`.
+    Parameters are those of `validation.check_training`.
     """
     look = Look(estimator, blocks.names, afresh)
     with ahead(blocks) as batches:

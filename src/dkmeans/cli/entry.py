@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line, or say what to install."""
     signal.signal(signal.SIGTERM, _end)  # so that unfinished files are cleared away
     try:
-        from dkmeans.apps.cli import app
+        from dkmeans.cli.app import app
 
         app(prog_name="dkmeans")
     except ModuleNotFoundError as error:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import InputError, check_exists
-from dkmeans.apps.tables import format_of
 from dkmeans.atomic import check_place, replacing
+from dkmeans.cli.errors import InputError, check_exists
+from dkmeans.cli.tables import format_of
 
 STDOUT = Path("-")
 

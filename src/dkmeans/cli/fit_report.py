@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from dkmeans.apps.labelled import Labelled
-from dkmeans.apps.models import Model
-from dkmeans.apps.screen import file_size, grid, percent, plural, say, show
+from dkmeans.cli.console import file_size, grid, percent, plural, say, show
+from dkmeans.cli.loaded_model import Model
+from dkmeans.cli.rows import Labelled
 
 _CLASSES = 20  # lines of the table at most
 _PAIRS = 5

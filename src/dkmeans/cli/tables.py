@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dkmeans.apps.errors import InputError, check_exists, suggestion
-from dkmeans.readers.arrow import check_names, index_columns, readable, sound
-from dkmeans.readers.textfiles import bytes_at_once, first_line, header
+from dkmeans.cli.errors import InputError, check_exists, suggestion
+from dkmeans.data.table_checks import check_names, index_columns, readable, sound
+from dkmeans.data.text_files import bytes_at_once, first_line, header
 
 FORMATS = {
     ".csv": "csv",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.checks import as_csr, as_labels
+from dkmeans.data.value_checks import as_csr, as_labels
 from dkmeans.kernels.block import Matrix
 
 DEFAULT_MB = 256.0  # for blocks and what is made of them, where no budget is given

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
-from dkmeans import validate
-from dkmeans.checks import (
+from dkmeans.data import validation
+from dkmeans.data.blocks import Batch, Blocks, Digest, SourceError, as_floats
+from dkmeans.data.value_checks import (
     as_labels,
     check_same_kind,
     check_sample_weight,
@@ -20,7 +21,6 @@ from dkmeans.checks import (
 )
 from dkmeans.geometry import geometry_of
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.readers.blocks import Batch, Blocks, Digest, SourceError, as_floats
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Look:
             self.begin(X.shape, sp.issparse(X))
         X = self.converted(batch)
         try:
-            threads = validate.threads_of(self._estimator)
+            threads = validation.threads_of(self._estimator)
             largest = finite_range(X, self._feature_names, threads)
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error
@@ -140,7 +140,7 @@ class Look:
         try:
             return X.astype(self._dtype, copy=False)
         except (TypeError, ValueError) as error:
-            raise SourceError(f"In {batch.where}: {validate.describe_text(X)}") from error
+            raise SourceError(f"In {batch.where}: {validation.describe_text(X)}") from error
 
     def check_alike(
         self, where: str, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
@@ -165,7 +165,7 @@ class Look:
                 "alike."
             )
 
-    def training(self, reach: float, classes: Any) -> validate.Training:
+    def training(self, reach: float, classes: Any) -> validation.Training:
         """Put together what was found."""
         if not self.sizes:
             raise SourceError("Found no rows: at least one is needed.")
@@ -191,14 +191,14 @@ class Look:
             largest = self._largest
             if not self._afresh:
                 largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-            validate.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
+            validation.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
         by_class = class_weights(estimator.class_weight, found, y, weights)
         names: dict[str, Any] = {"n_features_in_": self.n_features}
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
         shape = names, dtype, self._n_values
-        training = validate.Training(None, y, found, weights, by_class, *shape)
-        validate.check_budget(estimator, training)
+        training = validation.Training(None, y, found, weights, by_class, *shape)
+        validation.check_budget(estimator, training)
         return training
 
     def _check_features(self) -> None:

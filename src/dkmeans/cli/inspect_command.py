@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from dkmeans.apps.errors import listing
-from dkmeans.apps.models import Model, load_model
-from dkmeans.apps.screen import file_size, grid, percent, plural, say, show, stdout
+from dkmeans.cli.console import file_size, grid, percent, plural, say, show, stdout
+from dkmeans.cli.errors import listing
+from dkmeans.cli.loaded_model import Model, load_model
 from dkmeans.fitting import purities
 
 _WIDE = 56  # columns; with fewer, the table has fewer

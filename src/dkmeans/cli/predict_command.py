@@ -10,8 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from dkmeans.apps.errors import InputError
-from dkmeans.apps.labelled import (
+from dkmeans.cli.console import plural, say, stderr, stdout
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.loaded_model import Model, load_model
+from dkmeans.cli.output_files import STDOUT, check_free, table_format, table_writer
+from dkmeans.cli.rows import (
     check_features,
     describe_missing,
     feature_names,
@@ -20,9 +23,7 @@ from dkmeans.apps.labelled import (
     named,
     needed_columns,
 )
-from dkmeans.apps.models import Model, load_model
-from dkmeans.apps.screen import plural, say, stderr, stdout
-from dkmeans.apps.tables import (
+from dkmeans.cli.tables import (
     TableFile,
     format_of,
     is_numeric,
@@ -30,7 +31,6 @@ from dkmeans.apps.tables import (
     open_table,
     read_arrays,
 )
-from dkmeans.apps.writing import STDOUT, check_free, table_format, table_writer
 
 COLUMNS = ("class", "probability", "cluster_id", "distance")
 _DISTANCES = 1 << 22  # to prototypes that are held at once

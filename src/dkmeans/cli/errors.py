@@ -60,7 +60,7 @@ def _describe(error: OSError) -> str:
 
 
 def _tell(title: str, message: str | None) -> None:
-    from dkmeans.apps.screen import say, stderr
+    from dkmeans.cli.console import say, stderr
 
     stderr().print(title, style="bold red", end=" " if message else "\n")
     if message:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from dkmeans.apps.screen import say
+from dkmeans.cli.console import say
 from dkmeans.engine.refine import PASSES
 from dkmeans.progress import Step
 

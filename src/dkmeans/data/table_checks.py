@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.readers.blocks import SourceError
-from dkmeans.readers.textfiles import is_text, not_utf8
+from dkmeans.data.blocks import SourceError
+from dkmeans.data.text_files import is_text, not_utf8
 
 _FORMATS = {
     ".csv": "CSV",

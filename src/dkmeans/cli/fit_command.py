@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.apps.commands.fit_progress import FitProgress
-from dkmeans.apps.commands.fit_report import Errors, report
-from dkmeans.apps.errors import InputError
-from dkmeans.apps.labelled import Labelled, Wanted, read_labelled
-from dkmeans.apps.models import Model
-from dkmeans.apps.screen import say, stderr, stdout
-from dkmeans.apps.tables import format_of
-from dkmeans.apps.writing import check_free
+from dkmeans.cli.console import say, stderr, stdout
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_progress import FitProgress
+from dkmeans.cli.fit_report import Errors, report
+from dkmeans.cli.loaded_model import Model
+from dkmeans.cli.output_files import check_free
+from dkmeans.cli.rows import Labelled, Wanted, read_labelled
+from dkmeans.cli.tables import format_of
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export.files import save
 from dkmeans.progress import listening

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import dkmeans
-from dkmeans.apps.errors import STOPPED, InputError, guard
+from dkmeans.cli.errors import STOPPED, InputError, guard
 
 
 class Commands(TyperGroup):
@@ -176,8 +176,8 @@ def fit(
 
     All columns of numbers are features, but the label and those left out with --drop.
     """
-    from dkmeans.apps.commands.fit import FitOptions, run_fit
-    from dkmeans.apps.labelled import Wanted
+    from dkmeans.cli.fit_command import FitOptions, run_fit
+    from dkmeans.cli.rows import Wanted
 
     run_fit(
         train,
@@ -233,7 +233,7 @@ def predict(
     Columns are found by name; their order does not matter, and others are passed on. Rows are read
     and written in batches, so the table may be larger than the memory.
     """
-    from dkmeans.apps.commands.predict import PredictOptions, run_predict
+    from dkmeans.cli.predict_command import PredictOptions, run_predict
 
     run_predict(
         model,
@@ -250,7 +250,7 @@ def inspect(
     clusters: Annotated[bool, typer.Option("--clusters", help="List every cluster, too.")] = False,
 ) -> None:
     """Show what a model is: classes, sizes, purity, parameters, how it was trained."""
-    from dkmeans.apps.commands.inspect import run_inspect
+    from dkmeans.cli.inspect_command import run_inspect
 
     run_inspect(model, clusters=clusters)
 
@@ -286,8 +286,8 @@ def plot(
     clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
     round, for two features.
     """
-    from dkmeans.apps.commands.plot import PlotOptions, run_plot
-    from dkmeans.apps.labelled import Wanted
+    from dkmeans.cli.plot_command import PlotOptions, run_plot
+    from dkmeans.cli.rows import Wanted
 
     run_plot(
         source,
@@ -319,7 +319,7 @@ def export(
     onnx: for any ONNX runtime, stored scaling included. json, csv: prototypes with their class,
     size and id.
     """
-    from dkmeans.apps.commands.export import run_export
+    from dkmeans.cli.export_command import run_export
 
     run_export(model, format.value, out, force=force)
 
@@ -339,7 +339,7 @@ def benchmark(
     Inside a checkout, the scripts of its folder benchmarks/ are there as well; options after
     their name are theirs.
     """
-    from dkmeans.apps.commands.benchmark import run_benchmark
+    from dkmeans.cli.benchmark_command import run_benchmark
 
     raise typer.Exit(run_benchmark(name, ctx.args))
 
@@ -349,7 +349,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
 ) -> None:
     """Fit built-in data, compare with k-means and 1-NN, and draw two figures."""
-    from dkmeans.apps.demo import run_demo
+    from dkmeans.cli.demo_command import run_demo
 
     run_demo(out)
 
