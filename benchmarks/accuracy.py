@@ -217,7 +217,7 @@ class Results:
 
 
 def package_digest():
-    """Digest of the sources that decide on results: the package without the command line and plots."""
+    """Digest of the sources that decide on results: the package without `cli` and `plots`."""
     root = Path(dkmeans.__file__).parent
     outside = {"cli", "plots"}
     files = (path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in outside)

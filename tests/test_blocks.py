@@ -322,7 +322,7 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     refused("In batch 0: sample_weight must be numbers", lambda: [(X, y, y)])
     refused("In batch 0: X must be real .*complex64", lambda: [(X + np.complex64(1j), y)])
     refused("In batch 0: X must be numbers, but column 0 holds", lambda: [(y[:, None], y)])
-    refused("In batch 0: labels must be all", lambda: [(X[:2], np.array(["a", None]))])
+    refused("In batch 0: y contains None", lambda: [(X[:2], np.array(["a", None]))])
     refused("no features", lambda: [(X[:, :0], y)])
     refused("no rows", lambda: [])
     refused("leave y", lambda: [(X, y)], y)

@@ -187,7 +187,7 @@ def test_files_are_replaced_only_by_force(place):
 def test_kinds_of_labels(place):
     x = np.linspace(-1, 1, 40)
     for name, labels, expected in [
-        ("bool", x > 0, ["False", "True"]),
+        ("bool", x > 0, [False, True]),
         ("float", (x > 0).astype(float), [0, 1]),
         ("category", pa.array(np.where(x > 0, "b", "a").tolist()).dictionary_encode(), ["a", "b"]),
         ("brackets", np.where(x > 0, "[red]b[/red]", "[a]").tolist(), ["[a]", "[red]b[/red]"]),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -70,6 +71,15 @@ def plural(count: int, noun: str) -> str:
     """
     ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
     return f"{count:,} {noun}{ending}"
+
+
+def label_text(label: Any) -> str:
+    """Write a class label; floats that are whole numbers without a point.
+
+    >>> label_text("oak"), label_text(2.0), label_text(True)
+    ('oak', '2', 'True')
+    """
+    return f"{label:.0f}" if isinstance(label, float | np.floating) else str(label)
 
 
 def percent(share: float) -> str:

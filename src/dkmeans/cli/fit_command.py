@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,17 @@ from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_progress import FitProgress
 from dkmeans.cli.fit_report import Errors, report
-from dkmeans.cli.loaded_model import Model
+from dkmeans.cli.loaded_model import LoadedModel
 from dkmeans.cli.output_files import check_free
-from dkmeans.cli.rows import Labelled, Wanted, read_labelled
-from dkmeans.cli.tables import format_of
+from dkmeans.cli.rows import (
+    Labelled,
+    LargeTable,
+    Template,
+    Wanted,
+    open_labelled,
+    read_labelled,
+)
+from dkmeans.cli.table_input import check_format
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.export.files import save
 from dkmeans.progress import listening
@@ -44,29 +52,30 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     check_free(options.out, train, options.test, force=options.force)
     if options.reject is not None and options.test is None:
         raise InputError("--reject needs rows that are not fitted: name a file of them as --test.")
-    format_of(train)
+    check_format(train)
     model = make_model(options)
-    rows = read_labelled(train, wanted)
-    if len(np.unique(rows.y)) < 2:
-        raise InputError(
-            f"All rows of {train.name} have the label {rows.y[0]!s}; two classes are needed."
-        )
-    test = None if options.test is None else read_labelled(options.test, wanted, like=rows)
+    rows = open_labelled(train, wanted)
+    if isinstance(rows, Labelled) and len(np.unique(rows.y)) < 2:
+        raise InputError(_one_class(train, rows.y[0]))
+    test = None if options.test is None else _read_test(options, wanted, Template.of(rows))
     notes = [*rows.notes, *(f"{options.test}: {n}" for n in (test.notes if test else ()))]
     console = stderr()
     if not options.quiet:
         for note in notes:
             say(console, note)
     seconds = fit_rows(model, rows, options, console)
+    core = LoadedModel(model).core
+    if len(core.classes_) < 2:
+        raise InputError(_one_class(train, core.classes_[0]))
     errors = Errors.of(model, rows)
     test_errors = None if test is None else Errors.of(model, test)
-    if options.reject is not None and test is not None:
-        choose_thresholds(Model(model), test, options.reject)
+    if options.reject is not None and isinstance(test, Labelled):
+        choose_thresholds(LoadedModel(model), test, options.reject)
     save(model, options.out)
     if not options.quiet:
         report(
             stdout(),
-            Model(model),
+            LoadedModel(model),
             errors,
             test_errors,
             seconds=seconds,
@@ -100,24 +109,63 @@ def _budget(text: str | None) -> Any:
     return int(text)
 
 
-def fit_rows(model: Any, rows: Labelled, options: FitOptions, console: Any) -> float:
+def _read_test(options: FitOptions, wanted: Wanted, like: Template) -> Labelled | LargeTable:
+    """Read rows to test on; those that thresholds are chosen by are needed in memory."""
+    assert options.test is not None
+    if options.reject is not None:
+        return read_labelled(options.test, wanted, like)
+    return open_labelled(options.test, wanted, like)
+
+
+def _one_class(train: Path, label: Any) -> str:
+    return f"All rows of {train.name} have the label {label!s}; two classes are needed."
+
+
+def fit_rows(model: Any, rows: Labelled | LargeTable, options: FitOptions, console: Any) -> float:
     """Fit with a bar, tell what the library warns of, and return the seconds it took."""
-    weight = {}
-    if rows.weight is not None:
-        step = "discriminativekmeans__" if options.standardise else ""
-        weight = {f"{step}sample_weight": rows.weight}
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         progress = FitProgress(console, options.refine, quiet=options.quiet)
         with progress, listening(progress.hear):
-            model.fit(rows.X, rows.y, **weight)
+            if isinstance(rows, LargeTable):
+                _fit_blocks(model, rows)
+            else:
+                _fit_arrays(model, rows)
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {_in_options(str(warning.message))}")
     return time.perf_counter() - start
 
 
-def choose_thresholds(model: Model, test: Labelled, rate: float) -> None:
+def _fit_arrays(model: Any, rows: Labelled) -> None:
+    """Fit rows in memory."""
+    weight = {}
+    if rows.weight is not None:
+        step = "discriminativekmeans__" if hasattr(model, "steps") else ""
+        weight = {f"{step}sample_weight": rows.weight}
+    model.fit(rows.X, rows.y, **weight)
+
+
+def _fit_blocks(model: Any, rows: LargeTable) -> None:
+    """Fit rows that are read in blocks; the scaler reads them once, before the rest."""
+    loaded = LoadedModel(model)
+    loaded.core.set_params(memory_mb=rows.memory_mb)
+    if not loaded.is_scaled:
+        loaded.core.fit(rows)
+        return
+    scaler = model[0]
+    for block in rows.blocks():
+        scaler.partial_fit(block.X)
+
+    def scaled() -> Iterator[tuple[Any, ...]]:
+        for block in rows.blocks():
+            weight = () if block.weight is None else (block.weight,)
+            yield scaler.transform(block.X), block.y, *weight
+
+    loaded.core.fit(scaled)
+
+
+def choose_thresholds(model: LoadedModel, test: Labelled, rate: float) -> None:
     """Let a model reject, by those rows to test on that are of classes that it knows."""
     known = np.flatnonzero(np.isin(test.y, model.core.classes_))
     rows = test.X[known] if isinstance(test.X, np.ndarray) else test.X.take(known)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from dkmeans.cli.console import file_size, grid, percent, plural, say, show
-from dkmeans.cli.loaded_model import Model
-from dkmeans.cli.rows import Labelled
+from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show
+from dkmeans.cli.loaded_model import LoadedModel
+from dkmeans.cli.rows import Labelled, LargeTable
 
 _CLASSES = 20  # lines of the table at most
 _PAIRS = 5
@@ -25,16 +25,19 @@ class Errors:
     wrong: dict[tuple[Any, Any], float]  # weight of each pair of classes that were confused
 
     @classmethod
-    def of(cls, model: Any, data: Labelled) -> Self:
+    def of(cls, model: Any, data: Labelled | LargeTable) -> Self:
         """Predict and count."""
-        weight = np.ones(len(data)) if data.weight is None else data.weight
-        predicted = model.predict(data.X)
-        wrong = np.flatnonzero(predicted != data.y)
+        rows: dict[Any, float] = {}
         pairs: dict[tuple[Any, Any], float] = {}
-        for at in wrong:
-            pair = _plain(data.y[at]), _plain(predicted[at])
-            pairs[pair] = pairs.get(pair, 0.0) + float(weight[at])
-        return cls(_totals(data.y, weight), pairs)
+        for block in data.blocks():
+            weight = np.ones(len(block.y)) if block.weight is None else block.weight
+            predicted = model.predict(block.X)
+            for at in np.flatnonzero(predicted != block.y):
+                pair = _plain(block.y[at]), _plain(predicted[at])
+                pairs[pair] = pairs.get(pair, 0.0) + float(weight[at])
+            for label, total in _totals(block.y, weight).items():
+                rows[label] = rows.get(label, 0.0) + total
+        return cls(rows, pairs)
 
     @property
     def error(self) -> float:
@@ -51,7 +54,7 @@ class Errors:
 
 def report(
     console: Console,
-    model: Model,
+    model: LoadedModel,
     training: Errors,
     test: Errors | None,
     *,
@@ -76,7 +79,7 @@ def report(
     shown = _worst(labels, judged[-1][1])
     for label in shown:
         table.add_row(
-            str(label),
+            label_text(label),
             f"{training.rows.get(label, 0):,.10g}",
             f"{counts.get(label, 0):,.0f}",
             *(percent(errors.of_class(label)) for _, errors in judged),
@@ -109,7 +112,10 @@ def _report_pairs(console: Console, errors: Errors, which: str) -> None:
     table = grid("most confused", "taken for", f"{which}\nrows", "% of\nclass", left=2)
     for (true, predicted), weight in pairs:
         table.add_row(
-            str(true), str(predicted), f"{weight:,.10g}", percent(weight / errors.rows[true])
+            label_text(true),
+            label_text(predicted),
+            f"{weight:,.10g}",
+            percent(weight / errors.rows[true]),
         )
     show(console, table)
     console.print()

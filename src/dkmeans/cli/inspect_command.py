@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from dkmeans.cli.console import file_size, grid, percent, plural, say, show, stdout
+from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show, stdout
 from dkmeans.cli.errors import listing
-from dkmeans.cli.loaded_model import Model, load_model
+from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.fitting import purities
 
 _WIDE = 56  # columns; with fewer, the table has fewer
@@ -28,7 +28,7 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
         _clusters(console, model.core)
 
 
-def _facts(path: Path, model: Model) -> list[tuple[str, str]]:
+def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
     core = model.core
     kind = "discriminative k-means, " + (
         "rows standardised first" if model.is_scaled else "rows as they are"
@@ -37,7 +37,7 @@ def _facts(path: Path, model: Model) -> list[tuple[str, str]]:
     facts = [
         ("model", f"{path.name} ({file_size(path.stat().st_size)}): {kind}"),
         ("features", plural(core.n_features_in_, "feature") + names),
-        ("classes", f"{len(core.classes_)}: {listing(map(str, core.classes_))}"),
+        ("classes", f"{len(core.classes_)}: {listing(map(label_text, core.classes_))}"),
         ("clusters", f"{core.n_clusters_:,}"),
         ("parameters", _parameters(core)),
         ("training", _training(core)),
@@ -83,10 +83,10 @@ def _classes(console: Console, core: Any) -> None:
         mine = core.cluster_classes_ == label
         sizes = core.cluster_sizes_[mine]
         if not len(sizes):
-            table.add_row(str(label), "0")
+            table.add_row(label_text(label), "0")
             continue
         table.add_row(
-            str(label),
+            label_text(label),
             f"{mine.sum():,}",
             f"{sizes.sum():,.10g}",
             *([f"{sizes.min():,.10g}", f"{sizes.max():,.10g}"] if is_wide else []),
@@ -101,5 +101,5 @@ def _clusters(console: Console, core: Any) -> None:
         core.cluster_classes_, core.cluster_ids_, core.cluster_sizes_, purities(core), strict=True
     )
     for label, number, size, purity in rows:
-        table.add_row(str(label), str(number), f"{size:,.10g}", percent(float(purity)))
+        table.add_row(label_text(label), str(number), f"{size:,.10g}", percent(float(purity)))
     show(console, table)

@@ -8,7 +8,7 @@ from dkmeans.cli.errors import InputError, check_exists
 
 
 @dataclass(frozen=True)
-class Model:
+class LoadedModel:
     """A fitted model: `whole` may be a pipeline, whose last step is `core`."""
 
     whole: Any
@@ -30,29 +30,23 @@ class Model:
         return None if names is None else [str(name) for name in names]
 
     @property
-    def like(self) -> Any:
-        """No rows, but with the features and the kind of label that the model knows."""
-        import numpy as np
-        import pyarrow as pa
+    def template(self) -> Any:
+        """What labelled rows for the model must be like."""
+        from dkmeans.cli.rows import Template
 
-        from dkmeans.cli.rows import Labelled, named
-
-        width = self.core.n_features_in_
-        X: Any = np.zeros((0, width))
-        if self.names is not None:
-            X = named([pa.array([], pa.float64())] * width, self.names)
-        return Labelled(X, self.core.classes_[:0], None, [])
+        return Template(self.names, self.core.n_features_in_, self.core.classes_.dtype.kind in "UO")
 
     def scaled(self, X: Any) -> Any:
         """Do what comes before the classifier."""
         return self.whole[:-1].transform(X) if self.is_scaled else X
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path) -> LoadedModel:
     """Load a model file."""
     import dkmeans
+    from dkmeans.cli.table_input import is_data_file
 
     check_exists(path)
-    if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".feather", ".npz"):
+    if is_data_file(path):
         raise InputError(f"{path.name} is a table, where a model (.dkm) is needed.")
-    return Model(dkmeans.load(path))
+    return LoadedModel(dkmeans.load(path))

@@ -9,10 +9,10 @@ from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
-from dkmeans.cli.loaded_model import Model, load_model
+from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
-from dkmeans.cli.rows import Labelled, Wanted, read_labelled
-from dkmeans.cli.tables import FORMATS
+from dkmeans.cli.rows import Labelled, Template, Wanted, read_labelled
+from dkmeans.cli.table_input import is_data_file
 
 _ENDINGS = (".png", ".svg", ".pdf")
 _NEED_ROWS = ("confusion", "margins", "growth")
@@ -47,8 +47,8 @@ def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> N
 
 def _prepare(
     source: Path, kind: str, wanted: Wanted, options: PlotOptions
-) -> tuple[Model, Labelled | None]:
-    if _is_table(source):
+) -> tuple[LoadedModel, Labelled | None]:
+    if is_data_file(source):
         if options.data is not None:
             raise InputError(f"--data goes with a model; {source.name} is a table itself.")
         rows = _read(source, wanted)
@@ -60,16 +60,16 @@ def _prepare(
         )
         model = make_model(fitting)
         fit_rows(model, rows, fitting, stderr())
-        return Model(model), rows
+        return LoadedModel(model), rows
     loaded = load_model(source)
     if options.data is None:
         if kind in _NEED_ROWS:
             raise InputError(f"--kind {kind} needs labelled rows: add --data FILE --label COLUMN.")
         return loaded, None
-    return loaded, _read(options.data, wanted, like=loaded.like)
+    return loaded, _read(options.data, wanted, like=loaded.template)
 
 
-def _read(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
+def _read(path: Path, wanted: Wanted, like: Template | None = None) -> Labelled:
     """Read rows, and tell what was left out."""
     rows = read_labelled(path, wanted, like)
     for note in rows.notes:
@@ -77,13 +77,8 @@ def _read(path: Path, wanted: Wanted, like: Any = None) -> Labelled:
     return rows
 
 
-def _is_table(path: Path) -> bool:
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix in FORMATS
-
-
 def _display(
-    kind: str, model: Model, rows: Labelled | None, image_shape: tuple[int, ...] | None
+    kind: str, model: LoadedModel, rows: Labelled | None, image_shape: tuple[int, ...] | None
 ) -> Any:
     if kind == "tree":
         return plots.TreeDisplay.from_estimator(model.whole)

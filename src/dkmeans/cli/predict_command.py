@@ -10,30 +10,26 @@ import numpy.typing as npt
 import pyarrow as pa
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from dkmeans.cli.console import plural, say, stderr, stdout
+from dkmeans.cli.array_files import is_array_file, read_arrays
+from dkmeans.cli.console import label_text, plural, say, stderr, stdout
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.loaded_model import Model, load_model
-from dkmeans.cli.output_files import STDOUT, check_free, table_format, table_writer
-from dkmeans.cli.rows import (
-    check_features,
-    describe_missing,
-    feature_names,
-    lacking,
-    missing,
-    named,
-    needed_columns,
+from dkmeans.cli.loaded_model import LoadedModel, load_model
+from dkmeans.cli.output_files import STDOUT, check_free, output_format, table_writer
+from dkmeans.cli.rows import count_missing, describe_missing, named_columns
+from dkmeans.cli.table_input import (
+    check_column,
+    check_format,
+    check_model_columns,
+    check_names,
+    open_input,
+    possible_features,
 )
-from dkmeans.cli.tables import (
-    TableFile,
-    format_of,
-    is_numeric,
-    numbers,
-    open_table,
-    read_arrays,
-)
+from dkmeans.data.column_values import as_numbers, is_numeric, missing_numbers
+from dkmeans.data.table_formats import TableFile
 
 COLUMNS = ("class", "probability", "cluster_id", "distance")
-_DISTANCES = 1 << 22  # to prototypes that are held at once
+_DISTANCES = 1 << 22  # distances to prototypes held at once
+_ARRAY_ROWS = 1 << 16  # rows of an array predicted at once
 
 
 @dataclass(frozen=True)
@@ -53,13 +49,13 @@ class PredictOptions:
 def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     """Predict batch by batch, and put the file in place when it is whole."""
     check_free(options.out, path, data, force=options.force)
-    if options.out != STDOUT:
-        table_format(options.out)
+    output_format(options.out)
     model = load_model(path)
-    if format_of(data) == "npz":
+    check_format(data)
+    if is_array_file(data):
         source: _Source = _Arrays(data, model, options)
     else:
-        source = _Table(open_table(data), model, options)
+        source = _Table(open_input(data), model, options)
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
@@ -68,7 +64,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
         columns.append("known")
     shown = len(columns)
     if options.probabilities:
-        columns += [f"probability_{label}" for label in model.core.classes_]
+        columns += [f"probability_{label_text(label)}" for label in model.core.classes_]
     titles = _titles(columns, [] if options.only else source.kept)
     n_rows = n_lost = 0
     bar = Progress(
@@ -91,7 +87,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
             n_lost += int(lost.sum())
             bar.update(task, rows=n_rows, completed=n_rows)
         if not n_rows:
-            raise InputError(f"{data.name} has column names, but no rows.")
+            raise InputError(f"{data} has column names, but no rows.")
     if options.quiet:
         return
     if n_lost:
@@ -102,7 +98,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
 
 
 def predictions(
-    model: Model, X: Any, lost: npt.NDArray[np.bool_], *, probabilities: bool = False
+    model: LoadedModel, X: Any, lost: npt.NDArray[np.bool_], *, probabilities: bool = False
 ) -> list[Any]:
     """Predict rows; those that are lost get nulls.
 
@@ -169,28 +165,27 @@ class _Source:
 class _Table(_Source):
     """The rows of a table: the model's columns by name, whatever their order."""
 
-    def __init__(self, file: TableFile, model: Model, options: PredictOptions) -> None:
+    def __init__(self, file: TableFile, model: LoadedModel, options: PredictOptions) -> None:
         self._file, self._model, self._options = file, model, options
         self.kept, self.n_rows = file.names, file.n_rows
         for name in options.drop:
-            file.check_column(name, "--drop")
+            check_column(file, name, "--drop")
         if model.names is not None:
-            self._features = needed_columns(file, model.names)
+            self._features = check_model_columns(file, model.names)
         else:
             notes: list[str] = []
             self._features, self.notes = self._numeric(notes), notes
         # Text is passed on as it is, where the output is text; features are read as numbers here.
-        format = "csv" if options.out == STDOUT else table_format(options.out)
-        names = self._features if format not in ("csv", "tsv") else file.names
+        names = file.names if output_format(options.out).is_text else self._features
         self._types = {name: pa.string() for name in names}
 
     def _numeric(self, notes: list[str]) -> list[str]:
-        first = next(self._file.batches(), None)
-        if first is None:
-            raise InputError(f"{self._file.path.name} has column names, but no rows.")
-        features = feature_names(self._file, self._options.drop, notes)
-        names = [name for name in features if is_numeric(first.schema.field(name).type)]
-        check_features(self._file, names)
+        features = possible_features(self._file, self._options.drop, notes)
+        types = self._file.types(features)
+        if self._file.is_text and not self._file.count_rows():
+            raise InputError(f"{self._file.path} has column names, but no rows.")
+        names = [name for name in features if is_numeric(types[name])]
+        check_names(self._file, names)
         width = self._model.core.n_features_in_
         if len(names) != width:
             raise InputError(
@@ -202,14 +197,18 @@ class _Table(_Source):
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
         first_row = 1
         place = {name: at for at, name in enumerate(self._features)}
-        for batch in self._file.batches(self._types if self._file.is_text else None):
-            columns = [numbers(batch.column(name), name, first_row) for name in self._features]
-            lost = {n: missing(column) for n, column in zip(self._features, columns, strict=True)}
+        for batch in self._file.batches(types=self._types):
+            columns = [as_numbers(batch.column(name), name, first_row) for name in self._features]
+            lost = {
+                n: missing_numbers(column)
+                for n, column in zip(self._features, columns, strict=True)
+            }
             bad = np.logical_or.reduce(list(lost.values()))
             if bad.any() and not self._options.skip_missing:
+                counts = {name: int(mask.sum()) for name, mask in lost.items()}
                 which = f"rows {first_row:,} to {first_row + len(bad) - 1:,}"
                 raise InputError(
-                    f"{self._file.path.name}, {which}: {describe_missing(lost, bad)}. Fill them "
+                    f"{self._file.path.name}, {which}: {describe_missing(counts, bad)}. Fill them "
                     "in, or leave their predictions empty with --skip-missing."
                 )
             kept = []
@@ -227,14 +226,14 @@ class _Table(_Source):
 
     def _rows(self, columns: list[Any]) -> Any:
         if self._model.names is not None:
-            return named(columns, self._features)
+            return named_columns(columns, self._features)
         return np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns])
 
 
 class _Arrays(_Source):
     """The rows of an array; the output has predictions alone."""
 
-    def __init__(self, path: Path, model: Model, options: PredictOptions) -> None:
+    def __init__(self, path: Path, model: LoadedModel, options: PredictOptions) -> None:
         (X,) = read_arrays(path, [options.array])
         width = model.core.n_features_in_
         X = X.reshape(len(X), -1) if X.ndim else X.reshape(0, 0)
@@ -248,15 +247,15 @@ class _Arrays(_Source):
         self.n_rows = len(X)
 
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
-        for start in range(0, len(self._X), 1 << 16):
-            X = self._X[start : start + (1 << 16)]
+        for start in range(0, len(self._X), _ARRAY_ROWS):
+            X = self._X[start : start + _ARRAY_ROWS]
             bad = np.isnan(X).any(axis=1)
             if bad.any() and not self._options.skip_missing:
                 raise InputError(
-                    f"{self._path.name}: {lacking(bad)}. Fill "
+                    f"{self._path.name}: {count_missing(bad)}. Fill "
                     "them in, or leave their predictions empty with --skip-missing."
                 )
             rows = X
             if self._names is not None:
-                rows = named([pa.array(column) for column in X.T], self._names)
+                rows = named_columns([pa.array(column) for column in X.T], self._names)
             yield [], rows, bad

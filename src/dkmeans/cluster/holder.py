@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.data.blocks import Batch
-from dkmeans.data.first_pass import Seen
+from dkmeans.data.first_pass import BlockSummary
 from dkmeans.data.value_checks import finite_range
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.merging import merge
@@ -51,7 +51,7 @@ class Holder:
                 largest = finite_range(batch.X, names, n_threads) if batch.X.shape[0] else 0.0
             except ValueError as problem:
                 error = str(problem)
-            found.append((number, (Seen.of(batch, batch.X, largest), batch.X.dtype, error)))
+            found.append((number, (BlockSummary.of(batch, batch.X, largest), batch.X.dtype, error)))
         return found
 
     def build(self, parts: dict[int, tuple[int, Any, Any]], about: dict[str, Any]) -> None:

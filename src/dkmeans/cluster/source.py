@@ -10,7 +10,7 @@ from dkmeans.cluster.team import Crew, DaskTeam, threads_per_worker
 from dkmeans.data import validation
 from dkmeans.data.blocks import SourceError
 from dkmeans.data.dask_collections import DaskBlocks
-from dkmeans.data.first_pass import Look
+from dkmeans.data.first_pass import FirstPass
 from dkmeans.data.out_of_core import cuts
 from dkmeans.kernels.block import Floats
 
@@ -62,7 +62,7 @@ def look_at_partitions(
     """
     crew = Crew(client, client.compute(blocks.batches))
     ending.callback(crew.release)
-    look = Look(estimator, blocks.names, afresh)
+    look = FirstPass(estimator, blocks.names, afresh)
     numbers = []
     for number, (seen, dtype, error) in enumerate(crew.look(blocks.names)):
         if error:

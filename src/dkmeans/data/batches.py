@@ -6,18 +6,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.data.blocks import Batch, SourceError, csr_of_block, labels_of_block
+from dkmeans.data.blocks import Batch, BlockSource, SourceError, csr_of_block, labels_of_block
 
 
-class OwnBatches:
+class UserBatches(BlockSource):
     """Batches (X, y) or (X, y, sample_weight) from an iterable, or from a function that makes one.
 
     Parameters
     ----------
     source : iterable or callable
     """
-
-    names: list[str] | None = None
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         if not callable(source) and iter(source) is source:

@@ -1,9 +1,10 @@
 """What a reader gives: labelled rows, block by block, the same every time."""
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +56,12 @@ def _checksum(*arrays: npt.NDArray[Any]) -> int:
     return found
 
 
-class Blocks(Protocol):
-    """Labelled rows that can be read again and again."""
+class BlockSource(ABC):
+    """Labelled rows in blocks, which can be read again and again."""
 
-    @property
-    def names(self) -> list[str] | None:
-        """Those of the features, where they have any."""
+    names: list[str] | None = None  # those of the features, where they have any
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Batch]:
         """Start to read from the beginning."""
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.data.blocks import Batch, SourceError, csr_of_block, labels_of_block
+from dkmeans.data.blocks import Batch, BlockSource, SourceError, csr_of_block, labels_of_block
 
 
 def is_dask(X: Any) -> bool:
@@ -14,7 +14,7 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-class DaskBlocks:
+class DaskBlocks(BlockSource):
     """Partitions of Dask collections, computed one after the other where no cluster is active.
 
     Parameters

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans.data import validation
-from dkmeans.data.blocks import Batch, Blocks, Digest, SourceError, as_floats
+from dkmeans.data.blocks import Batch, BlockSource, Digest, SourceError, as_floats
 from dkmeans.data.value_checks import (
     as_labels,
     check_same_kind,
@@ -24,7 +24,7 @@ from dkmeans.kernels.block import Floats, Matrix
 
 
 @dataclass(frozen=True)
-class Seen:
+class BlockSummary:
     """What is small of one block."""
 
     where: str
@@ -37,7 +37,7 @@ class Seen:
     largest: float  # magnitude of a value
 
     @classmethod
-    def of(cls, batch: Batch, X: Matrix, largest: float) -> "Seen":
+    def of(cls, batch: Batch, X: Matrix, largest: float) -> "BlockSummary":
         """Take what is small of a block."""
         try:
             labels, codes = np.unique(batch.y, return_inverse=True)
@@ -52,7 +52,7 @@ class Seen:
         return cls(batch.where, X.shape, sparse, n_values, *small, largest)
 
 
-class Look:
+class FirstPass:
     """What a first look at all blocks finds."""
 
     def __init__(self, estimator: Any, names: list[str] | None, afresh: bool) -> None:
@@ -69,7 +69,7 @@ class Look:
         self._largest, self._n_values = 0.0, 0
 
     def at(self, batch: Batch) -> None:
-        """Look at one block."""
+        """FirstPass at one block."""
         X = batch.X
         if not X.shape[0]:
             return
@@ -81,10 +81,10 @@ class Look:
             largest = finite_range(X, self._feature_names, threads)
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error
-        self.note(Seen.of(batch, X, largest))
+        self.note(BlockSummary.of(batch, X, largest))
         self._digests.append(Digest.of(batch, X))
 
-    def again(self, blocks: Blocks) -> Iterator[Matrix]:
+    def again(self, blocks: BlockSource) -> Iterator[Matrix]:
         """Give the rows of one block after the other in a later pass, if they are the same."""
         number = 0
         for batch in blocks:
@@ -117,7 +117,7 @@ class Look:
             raise SourceError("X has no features: at least one is needed.")
         self._check_features()
 
-    def note(self, seen: Seen) -> None:
+    def note(self, seen: BlockSummary) -> None:
         """Keep what is small of one block that is not empty."""
         if self.sizes and (seen.weight is None) != (not self._weights):
             raise SourceError(f"{seen.where}: all blocks need weights, or none may have them.")

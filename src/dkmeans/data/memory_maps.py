@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.blocks import Batch, SourceError, labels_of_block, rows_per_block
+from dkmeans.data.blocks import Batch, BlockSource, SourceError, labels_of_block, rows_per_block
 
 
-class MappedBlocks:
+class MappedBlocks(BlockSource):
     """A memory map with labels in memory.
 
     Parameters
@@ -19,8 +19,6 @@ class MappedBlocks:
     y, weight : arrays of shape (n,)
     memory_mb : float or None
     """
-
-    names: list[str] | None = None
 
     def __init__(self, X: np.memmap, y: Any, weight: Any, memory_mb: float | None) -> None:
         self._X, self._y = X, labels_of_block(y, "all rows")

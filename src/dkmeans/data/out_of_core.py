@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dkmeans.data import validation
-from dkmeans.data.batches import OwnBatches, are_batches
-from dkmeans.data.blocks import DEFAULT_MB, Blocks, SourceError
-from dkmeans.data.first_pass import Look
+from dkmeans.data.batches import UserBatches, are_batches
+from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError
+from dkmeans.data.first_pass import FirstPass
 from dkmeans.data.memory_maps import MappedBlocks, is_mapped
-from dkmeans.data.tables import TableBlocks, is_path
 from dkmeans.engine.margin_part import Part
 from dkmeans.engine.prefetch import ahead
 from dkmeans.engine.shelf import Shelf
@@ -46,12 +46,14 @@ class Stream:
         return SweepTeam(parts(), self.read, Shelf(int(limit)))
 
 
-def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> Blocks | None:
+def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
     """Find out how to read X block by block; None if it is an array or table in memory."""
-    if isinstance(X, TableBlocks | OwnBatches):
+    if isinstance(X, BlockSource):
         _refuse_columns(y, sample_weight)
         return X
-    if is_path(X):
+    if isinstance(X, str | Path):
+        from dkmeans.data.tables import TableBlocks  # needs pyarrow
+
         if not isinstance(y, str):
             raise SourceError(f"X is a path, so y must be the name of the label column, not {y!r}.")
         return TableBlocks(X, y, sample_weight, memory_mb=memory_mb)
@@ -59,18 +61,18 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
         return MappedBlocks(X, y, sample_weight, memory_mb)
     if are_batches(X):
         _refuse_columns(y, sample_weight)
-        return OwnBatches(X)
+        return UserBatches(X)
     return None
 
 
 def look_through(
-    estimator: Any, blocks: Blocks, *, reach: float, afresh: bool, classes: Any = None
+    estimator: Any, blocks: BlockSource, *, reach: float, afresh: bool, classes: Any = None
 ) -> Stream:
     """Read all blocks once, check them, and keep what is small: labels and weights.
 
     Parameters are those of `validation.check_training`.
     """
-    look = Look(estimator, blocks.names, afresh)
+    look = FirstPass(estimator, blocks.names, afresh)
     with ahead(blocks) as batches:
         for batch in batches:
             look.at(batch)

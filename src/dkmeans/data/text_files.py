@@ -1,4 +1,4 @@
-"""Tables as text: the names of their columns, how much to parse at a time, and their encoding."""
+"""Tables as text: encoding, separator, the names of columns, and how to write them."""
 
 import csv
 import gzip
@@ -6,39 +6,51 @@ import io
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-PART = 1 << 22  # bytes of text that are parsed at a time
-_NUMBER = 32  # bytes that a number takes at most, with what is between it and the next
-_MOST = (1 << 31) - 1  # bytes that pyarrow can parse at a time
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+BLOCK_BYTES = 1 << 22  # bytes of text parsed at a time
+# What stands for a missing number; in columns of text, these are text.
+NULL_VALUES = [*pa_csv.ConvertOptions().null_values, "?", "None", "none"]
+_NUMBER_BYTES = 32  # bytes of a number at most, with its separator
+_MAX_BLOCK_BYTES = (1 << 31) - 1  # limit of pyarrow
+_DELIMITERS = ",;\t"  # the first that is in the header separates columns
 
 
-def is_text(path: Path) -> bool:
-    """Tell by the name of a file whether it is CSV or TSV, compressed or not."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix in (".csv", ".tsv")
-
-
-def first_line(path: Path) -> str:
+def header_line(path: Path) -> str:
     """Read the first line; bytes that are not UTF-8 become lone surrogates."""
     with _decoded(path) as text:
         return text.readline()
+
+
+def delimiter_of(path: Path) -> str:
+    """Tell what separates columns: some programs write semicolons or tabs into .csv files."""
+    names = header_line(path)
+    return next((delimiter for delimiter in _DELIMITERS if delimiter in names), _DELIMITERS[0])
 
 
 def header(path: Path, delimiter: str) -> list[str]:
     """Read the names of the columns, however long they are."""
     with _decoded(path) as text:
         names = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
-    "".join(names).encode()  # an error if they are not UTF-8
+    "".join(names).encode()  # raises an error if they are not UTF-8
     return names
 
 
-def bytes_at_once(names: Sequence[str]) -> int:
+def bytes_per_block(names: Sequence[str]) -> int:
     """Tell how much text to parse at a time: no less than the header, or a row of numbers."""
-    row = sum(len(name.encode()) + _NUMBER for name in names)
-    return min(max(PART, row), _MOST)
+    row = sum(len(name.encode()) + _NUMBER_BYTES for name in names)
+    return min(max(BLOCK_BYTES, row), _MAX_BLOCK_BYTES)
 
 
-def not_utf8(path: Path) -> str | None:
+def open_bytes(path: Path) -> Any:
+    """Open a file for pyarrow, decompressed if its name ends in `.gz`."""
+    return pa.input_stream(str(path), compression="gzip" if _is_compressed(path) else None)
+
+
+def find_not_utf8(path: Path) -> str | None:
     """Say where a file has bytes that are not UTF-8; None if it has none."""
     try:
         with _opened(path) as lines:
@@ -52,8 +64,42 @@ def not_utf8(path: Path) -> str | None:
     return None
 
 
+class CsvWriter:
+    """Writes text with no more quotes than it needs."""
+
+    def __init__(self, file: Any, schema: Any, delimiter: str) -> None:
+        self._file, self._delimiter = file, delimiter
+        self._unquoted = pa_csv.WriteOptions(
+            include_header=False, delimiter=delimiter, quoting_style="none"
+        )
+        self._write_rows([schema.names])
+
+    def write_batch(self, batch: Any) -> None:
+        """Write a batch."""
+        buffer = io.BytesIO()
+        try:
+            pa_csv.write_csv(batch, buffer, self._unquoted)
+        except pa.ArrowInvalid:  # a value needs quotes
+            columns = [column.to_pylist() for column in batch.columns]
+            self._write_rows(zip(*columns, strict=True))
+        else:
+            self._file.write(buffer.getbuffer())
+
+    def close(self) -> None:
+        """Do nothing: text needs no end."""
+
+    def _write_rows(self, rows: Any) -> None:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode())
+
+
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
 def _opened(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb"))
+    return cast(IO[bytes], gzip.open(path) if _is_compressed(path) else path.open("rb"))
 
 
 def _decoded(path: Path) -> io.TextIOWrapper:
