@@ -171,9 +171,9 @@ class Naive:
         else:
             self.freeze()
             self.converged = not self.unfinished()
-        while self.cut_short and self.room() > 0 and self.round < self.max_iter:
-            if not self.fill_round():
-                break
+        self.fill()
+        while self.restore_round():
+            self.fill()
         inertia = self.inertia()
         if any(label is None for label in self.labels):
             self.labels = nearest(self.X, [p.center for p in self.protos], self.dtype)
@@ -215,7 +215,16 @@ class Naive:
         room = math.inf if self.k is None else self.k - len(self.protos)
         if len(rivals) > room:
             self.cut_short = True
-            first = sorted(rivals, key=lambda ig: (-ig[1].weight, ig[1].cls, self.protos[ig[0]].id))
+            there = {p.cls for p in self.protos}
+            first = sorted(
+                rivals,
+                key=lambda ig: (
+                    ig[1].cls in there,
+                    -ig[1].weight,
+                    ig[1].cls,
+                    self.protos[ig[0]].id,
+                ),
+            )
             served = first[: int(room)]
             rivals = [ig for ig in rivals if any(ig[1] is g for _, g in served)]
         for i, g in keepers + rivals:
@@ -310,6 +319,11 @@ class Naive:
                 result.add(i)
         return result
 
+    def fill(self):
+        while self.cut_short and self.room() > 0 and self.round < self.max_iter:
+            if not self.fill_round():
+                break
+
     def fill_round(self):
         loose = []
         for i, groups in enumerate(self.cells()):
@@ -331,6 +345,43 @@ class Naive:
         self.add(children, claims)
         self.advance("fill", children)
         self.converged = False
+        return True
+
+    def restore_round(self):
+        """Put a prototype on a row of each class that has none."""
+        cells = self.cells()
+        everything = {}  # groups by class, the heaviest first
+        for i, groups in enumerate(cells):
+            for g in groups:
+                everything.setdefault(g.cls, []).append((-g.weight, self.protos[i].id, i, g))
+        classes, claims = [p.cls for p in self.protos], []
+        for cls in sorted(everything.keys() - set(classes)):
+            weight = -sum(w for w, *_ in everything[cls])
+            if self.min_size is not None and weight < self.min_size:
+                continue
+            on_centers, away = [], []
+            for *_, i, g in sorted(everything[cls], key=lambda entry: entry[:2]):
+                on_centers += [i] if g.rows else []
+                c, m = self.protos[i].center, [float(v) for v in g.mean]
+                rows = [tuple(map(float, self.X[r])) for r in g.rows if squared(self.X[r], c) > 0]
+                if rows:
+                    away.append((i, cls, list(min(rows, key=lambda x: (squared(x, m), x)))))
+            if away:
+                claims.append(away[0])
+            elif on_centers:
+                classes[on_centers[0]] = cls
+        if not claims and classes == [p.cls for p in self.protos]:
+            return False
+        own = [
+            sum(g.weight for g in groups if g.cls == classes[i]) for i, groups in enumerate(cells)
+        ]
+        left = list(range(len(classes)))
+        for i in sorted(left, key=lambda i: own[i]):
+            several = sum(classes[j] == classes[i] for j in left) > 1
+            if len(claims) > (math.inf if self.k is None else self.k - len(left)) and several:
+                left.remove(i)
+        self.advance("restore", [(i, classes[i], self.protos[i].center) for i in left] + claims)
+        self.converged = self.converged and not self.unfinished()
         return True
 
     def add(self, children, claims):

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.plots import CellsDisplay
 
 X = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 4.0], [4.0, 5.0], [9.0, 0.0], [9.0, 1.0]])
 Y = np.array([0, 0, 1, 1, 2, 2])
@@ -349,6 +350,7 @@ def ways_in():
     ways["fit"] = lambda rows: fresh.fit(rows, Y)
     ways["partial_fit"] = lambda rows: fitted.partial_fit(rows, Y)
     ways["score"] = lambda rows: fitted.score(rows, Y)
+    ways["a plot"] = lambda rows: CellsDisplay.from_estimator(fitted, rows)
     ways["a batch"] = lambda rows: fresh.fit(lambda: iter([(X, Y), (rows, Y)]))
     return ways
 

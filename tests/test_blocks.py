@@ -318,7 +318,7 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     refused("all blocks need weights", lambda: [(X, y), (X, y, w)])
     refused(r"In batch 1: sample_weight.shape == \(399,\)", lambda: [(X, y, w), (X, y, w[1:])])
     refused(r"In batch 1: .*nan at row 0", lambda: [(X, y, w), (X, y, np.full(400, np.nan))])
-    refused("In batch 0: .*not complex", lambda: [(X, y, w + 1j)])
+    refused("In batch 0: sample_weight must be numbers: they are complex", lambda: [(X, y, w + 1j)])
     refused("In batch 0: sample_weight must be numbers", lambda: [(X, y, y)])
     refused("In batch 0: X must be real .*complex64", lambda: [(X + np.complex64(1j), y)])
     refused("In batch 0: X must be numbers, but column 0 holds", lambda: [(y[:, None], y)])

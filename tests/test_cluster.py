@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster.team import ClusterError
+from dkmeans.cluster.team import ClusterError, Crew
 from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
 
@@ -64,12 +64,11 @@ def held_rows(client):
     """Count the rows that workers hold."""
 
     def count(dask_worker):
-        batches = [value.X for value in dask_worker.data.values() if hasattr(value, "X")]
-        holders = [actor for actor in dask_worker.state.actors.values() if actor is not None]
-        sets = [parts for holder in holders for parts in holder._sets.values()]
-        return sum(map(len, batches)) + sum(
-            len(part.X) for parts in sets for part in parts.values()
-        )
+        found = [value for value in dask_worker.data.values() if hasattr(value, "X")]
+        for holder in filter(None, dask_worker.state.actors.values()):
+            for held in (holder._batches, *holder._sets.values()):
+                found += held.values()
+        return sum(len(one.X) for one in found)
 
     return sum(client.run(count).values())
 
@@ -147,6 +146,23 @@ def test_workers_drop_the_rows_however_a_fit_ends(client, labelled):
         DiscriminativeKMeans(9).fit(X, y)
     assert are_dropped(client)
     assert during == [300]  # as batches, and as parts of the same memory
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_workers_drop_the_rows_that_a_fit_was_waiting_for(client, labelled, monkeypatch):
+    whole, waited = Crew._wait, []
+
+    def interrupt(self, futures):
+        whole(self, futures)
+        waited.append(len(futures))
+        if len(waited) == 2:  # for those who hold the partitions
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Crew, "_wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        DiscriminativeKMeans(9).fit(*chunked(*labelled))
+    assert waited == [len(SIZES), 2]
+    assert are_dropped(client)
 
 
 @pytest.mark.parametrize("with_cluster", [True, False])

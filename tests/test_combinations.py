@@ -14,14 +14,37 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import strategies
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from strategies import cases
+from strategies import Case, cases
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.engine import refine
 from dkmeans.kernels import compiled
 from dkmeans.kernels.sphere import unit_rows
+
+# One cell whose squared distances have many digits, though rows and weights have few.
+UNEVEN = Case(
+    X=np.array([[0.0]] * 7 + [[1.0]], dtype=np.float32),
+    y=np.zeros(8, dtype=np.int64),
+    weights=np.array([2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 3.0]),
+    parameters={
+        "max_clusters": None,
+        "growth": "paper",
+        "metric": "euclidean",
+        "min_cluster_size": None,
+        "class_weight": None,
+    },
+    sparse=False,
+    compiled=False,
+)
+
+UNEVEN_TWENTY = replace(
+    UNEVEN,
+    X=np.array([[0.0]] * 19 + [[1.0]], dtype=np.float32),
+    y=np.zeros(20, dtype=np.int64),
+    weights=None,
+)
 
 few = settings(max_examples=strategies.examples(100))
 shifts = st.sampled_from([-20, -3, -1, 1, 2, 10])  # exponents of two
@@ -140,6 +163,7 @@ def test_weights_times_a_power_of_two(case, shift):
 
 @few
 @given(case=cases(max_rows=25, weights=["whole"]))
+@example(case=UNEVEN)
 def test_whole_weights_are_the_rows_so_many_times(case):
     again = np.repeat(np.arange(len(case.y)), case.weights.astype(int))
     there = np.unique(again)
@@ -156,6 +180,7 @@ def test_whole_weights_are_the_rows_so_many_times(case):
 
 @few
 @given(case=cases(), seed=st.integers(0, 999))
+@example(case=UNEVEN_TWENTY, seed=0)
 def test_rows_of_weight_zero_take_no_part(case, seed):
     weights = np.ones(len(case.y)) if case.weights is None else case.weights
     case = replace(

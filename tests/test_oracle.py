@@ -108,6 +108,21 @@ def test_budgets_are_spent_as_in_the_oracle(data, repulsion, extra):
     compare(X, y, None, repulsion, budget=int(y.max()) + 1 + extra)
 
 
+@settings(max_examples=strategies.examples(200), deadline=None)
+@given(
+    data=strategies.weighted(max_rows=20, max_features=1, max_classes=10),
+    growth=strategies.growths,
+    extra=st.none() | st.integers(0, 2),
+    size=st.none() | st.integers(1, 9),
+    rounds=st.sampled_from([300, 1, 2]),
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classes_get_their_prototypes_back_as_in_the_oracle(data, growth, extra, size, rounds):
+    X, y, w = data
+    budget = None if extra is None else int(y.max()) + 1 + extra
+    compare(X, y, w, "size", budget, size, rounds, growth)
+
+
 @settings(max_examples=strategies.examples(150), deadline=None)
 @given(data=strategies.weighted(), repulsion=strategies.repulsions, size=st.integers(1, 5))
 def test_small_groups_earn_no_child_as_in_the_oracle(data, repulsion, size):

@@ -247,14 +247,13 @@ def _condense(
             f"X is a {type(X).__name__}; condense needs rows in memory: an array, a CSR matrix or "
             "a DataFrame."
         )
-    y = as_labels(y)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     weights = check_sample_weight(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
     budget = _budget(n, y, lambda: validation.count_items(model, X, weights))
     model.set_params(max_clusters=budget).fit(X, y, sample_weight)
     rows = validation.check_rows(model, X)
-    codes = np.searchsorted(model.classes_, np.asarray(y).ravel())
+    codes = np.searchsorted(model.classes_, np.asarray(as_labels(y)).ravel())
     now, threads = fitting.prototypes(model, model.classes_), validation.threads_of(model)
     groups = by_own_class(rows, codes, now, threads)
     groups[weights == 0] = -1
@@ -287,7 +286,7 @@ def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:
         )
     if not (whole or share):
         return n
-    n_classes = len(np.unique(np.asarray(y)))
+    n_classes = len(np.unique(np.asarray(as_labels(y))))
     if whole and n < n_classes:
         raise ValueError(
             f"n={n} is less than the number of classes in y, which is {n_classes}: something must "

@@ -45,11 +45,13 @@ class DiscriminativeKMeans(
     Parameters
     ----------
     max_clusters : int, "auto" or None, default=None
-        Budget of clusters, at least the number of classes. None grows until converged. "auto"
-        chooses it: a fifth of each class is held out, by a hash of the rows' values, models grow on
-        the others, and the fewest clusters count with which held-out rows err hardly more than at
-        best (by one standard error); then all rows are fitted. `path_` shows what was tried. Going
-        on from an earlier fit keeps the number once chosen.
+        Budget of clusters, at least the number of classes; every class gets one, unless it weighs
+        nothing or less than `min_cluster_size`, or all its rows are identical to rows of another
+        class that weigh more. None grows until converged. "auto" chooses it: a fifth of each class
+        is held out, by a hash of the rows' values, models grow on the others, and the fewest
+        clusters count with which held-out rows err hardly more than at best (by one standard
+        error); then all rows are fitted. `path_` shows what was tried. Going on from an earlier fit
+        keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
         Where growth follows the paper: how far children push each other apart, as a multiple of
         the distance between their class's mean and the mean of the cell's other rows. "size" takes

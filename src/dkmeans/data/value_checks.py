@@ -92,8 +92,7 @@ def as_csr(X: Any) -> Matrix:
     """
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, but the sparse array has {X.ndim}.")
-    if hasattr(X, "indptr"):
-        _check_index_arrays(X)
+    check_index_arrays(X)
     if X.dtype.kind in "biuf" and X.dtype != np.float32:
         X = X.astype(np.float64, copy=False)
     X = X.tocsr()
@@ -104,8 +103,10 @@ def as_csr(X: Any) -> Matrix:
     return X
 
 
-def _check_index_arrays(X: Any) -> None:
-    """Refuse index arrays that point out of a CSR, CSC or BSR matrix."""
+def check_index_arrays(X: Any) -> None:
+    """Refuse index arrays that point out of a CSR, CSC or BSR matrix; other formats have none."""
+    if not hasattr(X, "indptr"):
+        return
 
     def require(ok: bool, problem: str) -> None:
         if not ok:
@@ -231,14 +232,15 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
 
 def check_weights(sample_weight: Any, n_rows: int) -> Floats:
     """Refuse weights that are not numbers >= 0, one for each row or for all."""
-    if np.ndim(sample_weight) == 0:
-        sample_weight = np.full(n_rows, sample_weight)
-    if np.iscomplexobj(sample_weight):
-        raise ValueError("sample_weight must be real numbers, not complex ones.")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise ValueError("they are complex")
+        weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}.") from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
     if weights.shape != (n_rows,):

@@ -10,7 +10,9 @@ from dkmeans.model.prototypes import Prototypes
 def within_budget(
     prototypes: Prototypes, cells: Cells, rivals: Indices, rules: Rules
 ) -> tuple[Indices, Indices]:
-    """Serve the heaviest groups first; on a tie the lowest class, then the lowest id.
+    """Serve classes that have no prototype first, then the heaviest groups.
+
+    Among those the heaviest, too; on a tie the lowest class, then the lowest id.
 
     Parameters
     ----------
@@ -35,9 +37,7 @@ def within_budget(
         return rivals, nobody
     classes = cells.groups.classes[rivals]
     ids = prototypes.ids[cells.groups.cells[rivals]]
-    known = np.zeros(len(rivals), dtype=bool)
-    if rules.make_way:
-        known = np.isin(classes, prototypes.classes)  # a class without a prototype comes first
+    known = np.isin(classes, prototypes.classes)
     queue = rivals[np.lexsort((ids, classes, -cells.weight[rivals], known))]
     served, waiting = queue[:room], queue[room:]
     if rules.make_way:

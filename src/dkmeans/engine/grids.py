@@ -7,10 +7,12 @@ import numpy as np
 
 from dkmeans.engine.memory import Memory
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.exact import grid_units, rounding_units, slice_count
+from dkmeans.kernels.exact import cut, grid_units, rounding_units, slice_count
 
+_ROUNDING = 1 + 1e-6  # for bounds
 _MOST_BITS = 160  # that sums keep, beside the range of the weights
 _TERM_BITS = 40  # that values of rows keep below the largest, where they are rounded
+_SQUARE_BITS = 54  # the same for squared distances, before they are weighted
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Grids:
 
     n_terms: int
     n_slices: int
+    n_square_slices: int
     bounds: Floats  # of each column, times weights
     heaviest: float
 
@@ -62,10 +65,11 @@ class Grids:
         bits = int(np.finfo(dtype).nmant) + 2
         exponents = np.frexp(facts.largest[there])[1] - np.frexp(facts.smallest[there])[1]
         bits += int(np.max(exponents, initial=0))
-        spread = 0
+        square_bits, spread = _SQUARE_BITS, 0
         if facts.weight_bits:
             spread = int(np.ceil(np.log2(facts.heaviest / facts.lightest)))
             bits += facts.weight_bits + spread
+            square_bits += facts.weight_bits
         bounds, heaviest, n_terms = facts.largest * facts.heaviest, facts.heaviest, facts.n_rows
         if remembered is not None and len(remembered):
             # Each entry of the memory is one more term, and a heavy one of many digits.
@@ -73,9 +77,10 @@ class Grids:
             bounds = np.maximum(bounds, np.abs(remembered.sums[0]).max(axis=0))
             heaviest = max(heaviest, float(remembered.weights[0].max()))
             spread += int(np.ceil(np.log2(heaviest / facts.heaviest)))
-            bits = _MOST_BITS
+            bits = square_bits = _MOST_BITS
         n_slices = slice_count(n_terms, min(bits, _MOST_BITS) + spread)
-        return cls(n_terms, n_slices, bounds, heaviest)
+        n_square_slices = slice_count(n_terms, square_bits + spread)
+        return cls(n_terms, n_slices, n_square_slices, bounds, heaviest)
 
     def features(self, more: int = 0) -> Floats:
         """Units of columns, in some more slices than usual."""
@@ -85,9 +90,31 @@ class Grids:
         """Units of weights."""
         return self.of_bound(self.heaviest, more)
 
+    def squares(self, largest: float, remembered: float = 0.0) -> "SquareGrid":
+        """Grid of squared distances of rows, and of weighted ones that are remembered."""
+        grain = float(rounding_units(np.array([largest]), 1, _SQUARE_BITS)[-1, 0])
+        bound = np.array([max(largest * self.heaviest, remembered) * _ROUNDING])
+        return SquareGrid(grain, grid_units(bound, self.n_terms, self.n_square_slices))
+
     def of_bound(self, bounds: Floats | float, more: int = 0) -> Floats:
         """Units of any values within bounds."""
         return grid_units(np.atleast_1d(bounds), self.n_terms, self.n_slices + more)
+
+
+@dataclass(frozen=True)
+class SquareGrid:
+    """How squared distances are summed.
+
+    They are rounded before they are weighted, to a grain that does not depend on weights or on how
+    many rows there are. From there on sums are exact, so whole weights are the rows so many times.
+    """
+
+    grain: float
+    units: Floats  # of rounded squares times weights
+
+    def rounded(self, squares: Floats) -> Floats:
+        """Round to the grain."""
+        return cut(squares[:, None], np.array([[self.grain]]))[0, :, 0]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import numpy as np
 
 from dkmeans.engine.best import best_rounds
 from dkmeans.engine.coincide import halve_coinciding
-from dkmeans.engine.ending import end, fill
+from dkmeans.engine.ending import end
 from dkmeans.engine.margins import Pass
 from dkmeans.engine.prune import prune
 from dkmeans.engine.refine import refine
+from dkmeans.engine.restore import complete
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.update import next_children
 
@@ -28,7 +29,7 @@ def grow(run: Run) -> Iterator[State | Pass]:
     rounds = best_rounds if run.rules.best and run.start is None else _paper_rounds
     state = yield from rounds(run, state)
     state = yield from end(run, state)
-    state = yield from fill(run, state)
+    state = yield from complete(run, state)
     if run.rules.prune:
         for pruned in prune(run, state):
             yield pruned

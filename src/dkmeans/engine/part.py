@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from dkmeans.engine.changed import assign_by_change
 from dkmeans.engine.exemplars import Exemplars, find_exemplars
+from dkmeans.engine.grids import SquareGrid
 from dkmeans.engine.summable import NOBODY, SummablePart
 from dkmeans.engine.sums import Sums, add_up
 from dkmeans.engine.tally import by_values, run_starts
@@ -47,7 +48,7 @@ class Assigned:
 
     sums: Sums  # by cell and class: all of them, or what has come less what has gone
     moved: int  # rows that changed their prototype
-    largest: float  # weighted squared distance
+    largest: float  # squared distance of a row of a weight
 
 
 class CellPart(SummablePart):
@@ -95,15 +96,15 @@ class CellPart(SummablePart):
         return Assigned(sums, moved, self._largest_square())
 
     def gather(self, center: npt.NDArray[np.floating]) -> float:
-        """Put all rows into one cell, and return the largest weighted squared distance."""
+        """Put all rows into one cell, and return the largest squared distance."""
         self.labels, self.squares = np.zeros_like(self.labels), np.empty_like(self.squares)
         self.previous, self._centers = np.full_like(self.labels, NOBODY), center
         self._assign_all(center, None)
         return self._largest_square()
 
-    def square_sums(self, units: Floats) -> tuple[Indices, Floats]:
+    def square_sums(self, grid: SquareGrid) -> tuple[Indices, Floats]:
         """Add up squared distances per cell and class."""
-        return self.sum_squares(self.group_codes(), units)
+        return self.sum_squares(self.group_codes(), grid)
 
     def _assign_all(self, centers: npt.NDArray[np.floating], rows: Indices | None) -> None:
         """Assign rows, all of them if not told which, by looking at all centres."""
@@ -377,7 +378,6 @@ class CellPart(SummablePart):
 
     def _largest_square(self) -> float:
         squares = stable_squares(self.squares, self.n_features)
-        squares = squares if self.weights is None else squares * self.weights
         active = squares if self.active is None else squares[self.active]
         return float(active.max(initial=0.0))
 

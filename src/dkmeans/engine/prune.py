@@ -12,7 +12,8 @@ def prune(run: Run, state: State) -> Iterator[State]:
     """Try to do without each prototype, the lightest first.
 
     A prototype may go if every row of its class that it owns is then nearest to another prototype
-    of that class. The others stay where they are, so training accuracy does not fall.
+    of that class. The others stay where they are, so training accuracy does not fall. The last
+    prototype of a class stays.
     """
     prototypes, rows = state.prototypes, run.rows
     alive = np.ones(len(prototypes), dtype=bool)
@@ -24,8 +25,8 @@ def prune(run: Run, state: State) -> Iterator[State]:
         if int(prototypes.ids[p]) in remembered:
             continue
         others = np.flatnonzero(alive & (np.arange(len(prototypes)) != p))
-        if not len(others):
-            break
+        if prototypes.classes[p] not in prototypes.classes[others]:
+            continue
         if all(rows.each("try_without", prototypes, p, others, first)):
             alive[p] = False
             rows.each("inherit")

@@ -25,8 +25,6 @@ from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.model.prototypes import Prototypes
 
-_ROUNDING = 1 + 1e-6  # for bounds
-
 
 @dataclass(frozen=True)
 class _Known:
@@ -78,7 +76,7 @@ class Rows:
         self.each("set_grids", self.grids, self.facts.n_terms)
         self._known: _Known | None = None
         self._state, self._last_state = 0, 0  # numbers of states that rows have been in
-        self._square_units = self.grids.of_bound(0.0)
+        self._square_grid = self.grids.squares(0.0)
         self.forgotten: list[int] = []  # margins that parts need not keep any longer
         self._n_margins = 0
 
@@ -134,21 +132,24 @@ class Rows:
         sums = add_up([part.sums for part in found])
         if changes and known is not None:
             sums = self._amended(known.sums, came_from, sums)
-        largest = max(part.largest for part in found)
+        largest, remembered = max(part.largest for part in found), 0.0
         if memory is not None and len(memory):
-            largest = max(largest, float(memory.squares(prototypes).max()))
-        return self._settled(sums, largest), sum(part.moved for part in found)
+            remembered = float(memory.squares(prototypes).max())
+        return self._settled(sums, largest, remembered), sum(part.moved for part in found)
 
-    def _settled(self, sums: Sums, largest: float) -> Tally:
+    def _settled(self, sums: Sums, largest: float, remembered: float = 0.0) -> Tally:
         """Add distances to the sums of a pass that assigned all rows."""
-        self._square_units = self.grids.of_bound(largest * _ROUNDING)
-        squares = np.zeros((self.grids.n_slices, len(sums.keys)))
-        for keys, part in self.each("square_sums", self._square_units):
-            squares[:, np.searchsorted(sums.keys, keys)] += part
-        sums = replace(sums, squares=squares)
+        self._square_grid = self.grids.squares(largest, remembered)
+        sums = self._with_squares(sums)
         self._new_state()
         self._known = _Known(self._state, sums)
         return sums.tally(self.n_classes)
+
+    def _with_squares(self, sums: Sums) -> Sums:
+        squares = np.zeros((self.grids.n_square_slices, len(sums.keys)))
+        for keys, part in self.each("square_sums", self._square_grid):
+            squares[:, np.searchsorted(sums.keys, keys)] += part
+        return replace(sums, squares=squares)
 
     def _amended(self, last: Sums, came_from: Indices, moves: Sums) -> Sums:
         """Follow a change of indices, and add what has come less what has gone."""
@@ -184,11 +185,11 @@ class Rows:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Come back, at the end, to the cells that rows are in now; not if something goes wrong."""
-        state, units = self._state, self._square_units
+        state, grid = self._state, self._square_grid
         self.each("keep")
         yield
         self.each("come_back")
-        self._state, self._square_units = state, units
+        self._state, self._square_grid = state, grid
 
     def tally_all(self) -> Tally:
         """Tally all rows as one group."""
@@ -308,11 +309,8 @@ class Rows:
         self.each("relabel", np.concatenate(conflicts), np.repeat(classes, sizes))
         self._new_state()
         self._known = None
-        sums = add_up(self.each("tally"))
-        squares = np.zeros((self.grids.n_slices, len(sums.keys)))
-        for keys, part in self.each("square_sums", self._square_units):
-            squares[:, np.searchsorted(sums.keys, keys)] += part
-        return replace(sums, squares=squares).tally(self.n_classes), conflicts
+        sums = self._with_squares(add_up(self.each("tally")))
+        return sums.tally(self.n_classes), conflicts
 
     def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
         """Turn what is remembered into a tally that can be added to those of the rows."""
@@ -323,7 +321,7 @@ class Rows:
             memory.classes,
             weights[:, :, 0],
             cut(memory.sums[0], self.grids.features(), memory.sums[1]),
-            cut(squares[:, None], self._square_units)[:, :, 0],
+            cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
     def hashes(self) -> Hashes:

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.engine.grids import Facts, Grids
+from dkmeans.engine.grids import Facts, Grids, SquareGrid
 from dkmeans.engine.sums import Sums
 from dkmeans.engine.tally import by_group
 from dkmeans.engine.threads import for_each, sensible_threads, tiles
@@ -127,7 +127,7 @@ class SummablePart:
                     weights[:, at] += group_totals(w, self._weight_units, order, starts)
 
         self.for_tiles(task, 1, len(codes), weighted=self.weights is not None)
-        return Sums(keys, weights, sums, np.zeros((s, g)))
+        return Sums(keys, weights, sums, np.zeros((self.grids.n_square_slices, g)))
 
     def sum_shares(self, codes: Indices, rows: Indices, shares: Floats) -> Sums:
         """Sum some rows by a code, each with a share of its weight, in one more slice."""
@@ -153,12 +153,12 @@ class SummablePart:
         self.for_tiles(task, 1, weighted=True)
         return Sums(keys, weights, sums, np.zeros((s, g)))
 
-    def sum_squares(self, codes: Indices, units: Floats) -> tuple[Indices, Floats]:
+    def sum_squares(self, codes: Indices, grid: SquareGrid) -> tuple[Indices, Floats]:
         """Add up squared distances by code, shape (s, g)."""
-        keys = present(codes)
+        keys, units = present(codes), grid.units
         squares = np.zeros((len(units), len(keys)))
         if self.loops and self.weights is None:  # so quick that threads would only cost
-            values = stable_squares(self.squares, self.n_features)
+            values = grid.rounded(stable_squares(self.squares, self.n_features))
             self.loops.add_totals(values, _places(codes, keys), units, squares)
             return keys, squares
 
@@ -168,7 +168,7 @@ class SummablePart:
                 return
             at = np.searchsorted(keys, codes[tile][order[starts]])
             w = None if self.weights is None else self.weights[tile]
-            values = stable_squares(self.squares[tile], self.n_features)
+            values = grid.rounded(stable_squares(self.squares[tile], self.n_features))
             part = group_totals(values, units, order, starts, w)
             with self._lock:
                 squares[:, at] += part

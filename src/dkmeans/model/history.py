@@ -14,7 +14,8 @@ class History(Table):
         Number of the round, from 1.
     phase : str
         "grow" for the paper's rounds; "freeze", "fill" and "settle" belong to the guaranteed
-        ending (see the guide), "prune" to pruning, "refine" to margin refinement.
+        ending (see the guide), "restore" brings back classes that have lost their last
+        prototype, "prune" belongs to pruning, "refine" to margin refinement.
     clusters : int
         Prototypes that own at least one row.
     mixed : int

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from dkmeans.data.value_checks import check_index_arrays
 from dkmeans.estimator import DiscriminativeKMeans
 
 
@@ -75,7 +76,10 @@ def check_labels(X: Any, y: Any, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def dense(X: Any) -> npt.NDArray[np.float64]:
     """Make a few rows a plain array."""
-    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    if sp.issparse(X):
+        check_index_arrays(X)
+        X = X.toarray()
+    return np.asarray(X, dtype=np.float64)
 
 
 def spread(n_rows: int, most: int) -> npt.NDArray[np.intp]:
@@ -90,6 +94,7 @@ def some_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[which]
     if sp.issparse(X):
+        check_index_arrays(X)
         return X.tocsr()[which]
     if hasattr(X, "num_rows"):  # a table of pyarrow
         return X.take(which)
