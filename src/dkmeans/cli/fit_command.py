@@ -139,11 +139,11 @@ def fit_rows(model: Any, rows: Labelled | LargeTable, options: FitOptions, conso
 
 def _fit_arrays(model: Any, rows: Labelled) -> None:
     """Fit rows in memory."""
-    weight = {}
-    if rows.weight is not None:
-        step = "discriminativekmeans__" if hasattr(model, "steps") else ""
-        weight = {f"{step}sample_weight": rows.weight}
-    model.fit(rows.X, rows.y, **weight)
+    X, step = rows.X, "discriminativekmeans__"
+    if not LoadedModel(model).is_scaled:
+        X, step = rows.array(), ""
+    weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
+    model.fit(X, rows.y, **weight)
 
 
 def _fit_blocks(model: Any, rows: LargeTable) -> None:

@@ -28,8 +28,10 @@ def table_writer(path: Path) -> Iterator["TableWriter"]:
         return
     with replacing(path) as file:
         writer = TableWriter(output_format(path), file)
-        yield writer
-        writer.close()
+        try:
+            yield writer
+        finally:
+            writer.close()
 
 
 def output_format(path: Path) -> type[TableFile]:

@@ -176,8 +176,11 @@ class _Table(_Source):
             notes: list[str] = []
             self._features, self.notes = self._numeric(notes), notes
         # Text is passed on as it is, where the output is text; features are read as numbers here.
-        names = file.names if output_format(options.out).is_text else self._features
-        self._types = {name: pa.string() for name in names}
+        self._keeps_text = output_format(options.out).is_text
+        self._types = dict.fromkeys(file.names if self._keeps_text else self._features, pa.string())
+        if file.is_text and not self._keeps_text and not options.only:
+            others = [name for name in file.names if name not in self._types]
+            self._types |= file.types(others, others)
 
     def _numeric(self, notes: list[str]) -> list[str]:
         features = possible_features(self._file, self._options.drop, notes)
@@ -219,10 +222,6 @@ class _Table(_Source):
                 kept.append(as_read)
             yield kept, self._rows(columns), bad
             first_row += len(bad)
-
-    @property
-    def _keeps_text(self) -> bool:
-        return len(self._types) == len(self._file.names)
 
     def _rows(self, columns: list[Any]) -> Any:
         if self._model.names is not None:

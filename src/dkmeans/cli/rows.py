@@ -26,6 +26,7 @@ from dkmeans.cli.table_input import (
 )
 from dkmeans.data.blocks import Batch, BlockSource
 from dkmeans.data.column_values import check_float_labels
+from dkmeans.data.named_arrays import NamedArray
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import LabelKind, OtherColumns, SelectedTable, Selection, TablePart
 
@@ -56,6 +57,13 @@ class Labelled:
     def blocks(self) -> Iterable["Labelled"]:
         """Give all rows at once."""
         return [self]
+
+    def array(self) -> npt.NDArray[Any]:
+        """Make an array of the rows, with the names of the features if they have any."""
+        if isinstance(self.X, np.ndarray):
+            return self.X
+        rows = np.column_stack([column.to_numpy() for column in self.X.columns])
+        return NamedArray.of(rows, self.X.column_names)
 
 
 @dataclass(frozen=True)

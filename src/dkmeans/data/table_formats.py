@@ -1,7 +1,7 @@
 """Formats of tables on disk. A new format is a class here that is listed in FORMATS."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -79,11 +79,11 @@ class TableFile(ABC):
         """Turn errors of pyarrow into one sentence."""
         return readable(self.path, self.format)
 
-    def types(self, columns: Sequence[str], label: str | None = None) -> dict[str, Any]:
-        """Find the types of columns, those of a label without loss of digits.
+    def types(self, columns: Sequence[str], exact: Collection[str] = ()) -> dict[str, Any]:
+        """Find types that fit all values of columns.
 
-        Text is read to the end, so that the types fit all its values; columns without any value
-        are of the type null.
+        Text is read to the end; its numbers are float64, but in columns whose values must stay
+        `exact`, as those of labels. Columns without any value are of the type null.
         """
         return {name: self.schema.field(name).type for name in columns}
 
@@ -139,10 +139,10 @@ class Csv(TableFile):
     suffixes = (".csv",)
     is_text = True
 
-    def types(self, columns: Sequence[str], label: str | None = None) -> dict[str, Any]:
+    def types(self, columns: Sequence[str], exact: Collection[str] = ()) -> dict[str, Any]:
         """Infer types from the first block, and confirm them, or try all values."""
         with self.readable():
-            guess = infer_types(next(self._parse(columns, None, None), None), columns, label)
+            guess = infer_types(next(self._parse(columns, None, None), None), columns, exact)
             found = None
             if guess is not None:
                 try:
@@ -151,7 +151,7 @@ class Csv(TableFile):
                     found = None
             if found is None:
                 as_text = dict.fromkeys(columns, pa.string())
-                found = try_types(self._parse(columns, as_text, None), columns, label)
+                found = try_types(self._parse(columns, as_text, None), columns, exact)
         self.n_rows = found.n_rows
         return found.types
 

@@ -169,8 +169,9 @@ class SelectedTable(BlockSource):
             self._raise_empty()
         self.names = self._choose(candidates)
         self._label_type = join_types(types[selection.label] for types in self._types)
-        if pa.types.is_null(self._label_type) or selection.label_kind is LabelKind.TEXT:
-            self._label_type = pa.string()
+        is_number = is_numeric(self._label_type)
+        if self._first.is_text and (not is_number or selection.label_kind is LabelKind.TEXT):
+            self._label_type = pa.string()  # dates and times as they are written
         for file, types in zip(self._files[1:], self._types[1:], strict=True):
             self._check_types(file, types)
         kinds = [np.float64] if self._first.is_text else map(self._dtype_of, self.names)
@@ -252,7 +253,7 @@ class SelectedTable(BlockSource):
                 whose = "it had before" if file.path == self._first.path else None
                 whose = whose or f"{self._first.path} has"
                 raise SourceError(f"{file.path} has no column {name!r}, which {whose}.")
-        return file.types(list(dict.fromkeys(wanted)), selection.label)
+        return file.types(list(dict.fromkeys(wanted)), [selection.label])
 
     def _choose(self, candidates: list[str]) -> list[str]:
         """Choose the features among the candidates."""

@@ -4,7 +4,7 @@ Parsing text with the types of its first block is fast, and fits most files. Whe
 does not fit, all values are tried: integers, Booleans and floats in this order, or else text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkmeans.data.column_values import has_inexact_integers
+from dkmeans.data.column_values import has_inexact_integers, is_text
 from dkmeans.data.text_files import NULL_VALUES
 
 _BOOLEANS = ("1", "True", "TRUE", "true", "0", "False", "FALSE", "false")
@@ -31,7 +31,7 @@ class TypeGuess:
     """Types of columns in the first block of a text file."""
 
     found: dict[str, Any]
-    label: str | None
+    exact: Collection[str]
 
     @property
     def columns(self) -> list[str]:
@@ -40,10 +40,10 @@ class TypeGuess:
 
     @property
     def types(self) -> dict[str, Any]:
-        """What to parse these columns as: features that are numbers as float64."""
+        """What to parse these columns as."""
         chosen = {}
         for name, kind in self.found.items():
-            if pa.types.is_boolean(kind) or (name == self.label and _is_number(kind)):
+            if pa.types.is_boolean(kind) or (name in self.exact and not is_text(kind)):
                 chosen[name] = kind
             elif _is_number(kind) or pa.types.is_null(kind):
                 chosen[name] = pa.float64()
@@ -52,34 +52,32 @@ class TypeGuess:
     def confirm(self, batches: Iterable[Any]) -> TextTypes:
         """Read the rest of the file; pyarrow raises an error if a value does not fit."""
         types = self.found | self.types
+        exact = [name for name in self.types if name in self.exact]
         empty = {name for name, kind in self.found.items() if pa.types.is_null(kind)}
         n_rows = 0
         for batch in batches:
             n_rows += batch.num_rows
             empty = {name for name in empty if batch.column(name).null_count == batch.num_rows}
-            if self.label in self.types and has_inexact_integers(batch.column(self.label)):
-                types[self.label] = pa.string()
+            for name in exact:
+                if has_inexact_integers(batch.column(name)):
+                    types[name] = pa.string()
         return TextTypes(types | dict.fromkeys(empty, pa.null()), n_rows)
 
 
-def infer_types(first: Any, columns: Sequence[str], label: str | None) -> TypeGuess | None:
+def infer_types(first: Any, columns: Sequence[str], exact: Collection[str]) -> TypeGuess | None:
     """Take the types that pyarrow inferred for the first block.
 
-    None if they say nothing of the label, as the block has none.
+    None if they say too little, as a column that must stay exact has no value in it.
     """
     if first is None:
-        return TypeGuess(dict.fromkeys(columns, pa.null()), None)
+        return TypeGuess(dict.fromkeys(columns, pa.null()), ())
     found = {name: first.schema.field(name).type for name in columns}
-    if label is None:
-        return TypeGuess(found, None)
-    if pa.types.is_null(found[label]):
+    if any(pa.types.is_null(found[name]) for name in columns if name in exact):
         return None
-    if not (_is_number(found[label]) or pa.types.is_boolean(found[label])):
-        found[label] = pa.string()  # dates and times are labels as they are written
-    return TypeGuess(found, label)
+    return TypeGuess(found, exact)
 
 
-def try_types(batches: Iterable[Any], columns: Sequence[str], label: str | None) -> TextTypes:
+def try_types(batches: Iterable[Any], columns: Sequence[str], exact: Collection[str]) -> TextTypes:
     """Find the first type that fits all values of each column.
 
     Parameters
@@ -87,8 +85,8 @@ def try_types(batches: Iterable[Any], columns: Sequence[str], label: str | None)
     batches : iterable of record batches
         The whole file, with these columns as text.
     columns : sequence of str
-    label : str or None
-        The column whose numbers must not lose digits: it is text if they would.
+    exact : collection of str
+        Columns that are text if they would lose digits as numbers.
     """
     fitting = {name: dict(_TRIED) for name in columns}
     empty, n_rows = set(columns), 0
@@ -103,7 +101,8 @@ def try_types(batches: Iterable[Any], columns: Sequence[str], label: str | None)
             fits = fitting[name]
             for kind in [kind for kind, test in fits.items() if not test(values)]:
                 del fits[kind]
-            if name == label and "float" in fits and has_inexact_integers(_floats(values)):
+            as_floats = name in exact and "integer" not in fits and "float" in fits
+            if as_floats and has_inexact_integers(pc.cast(values, pa.float64())):
                 del fits["float"]
     types = {name: _TYPES[next(iter(fits), "text")] for name, fits in fitting.items()}
     return TextTypes(types | dict.fromkeys(empty, pa.null()), n_rows)
@@ -121,10 +120,6 @@ def join_types(kinds: Iterable[Any]) -> Any:
 
 def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _floats(values: Any) -> Any:
-    return pc.cast(values, pa.float64())
 
 
 def _converts_to(kind: Any) -> Callable[[Any], bool]:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dkmeans.data.named_arrays import NamedArray
 from dkmeans.data.value_checks import (
     InvalidParameterError,
     as_csr,
@@ -140,6 +141,7 @@ def check_training(
     """
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     y = None if y is None else as_labels(y)
+    given = X
     X, y = _with_readable_errors(scratch, X, y=y, reset=afresh)
     if not afresh:
         X = X.astype(estimator.cluster_centers_.dtype, copy=False)
@@ -148,6 +150,8 @@ def check_training(
         for name in ("n_features_in_", "feature_names_in_")
         if hasattr(scratch, name)
     }
+    if isinstance(given, NamedArray):
+        names["feature_names_in_"] = np.array(given.names, dtype=object)
     check_classification_targets(y)
     found = np.unique(y)
     known = [] if afresh else [estimator.classes_]
