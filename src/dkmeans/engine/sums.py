@@ -69,7 +69,8 @@ def add_up(parts: Sequence[Sums]) -> Sums:
     keys = np.unique(np.concatenate([part.keys for part in parts]))
     first, g = parts[0], len(keys)
     s, d = len(first.weights), first.sums.shape[2]
-    whole = Sums(keys, np.zeros((s, g)), np.zeros((s, g, d)), np.zeros((s, g)))
+    squares = np.zeros((len(first.squares), g))
+    whole = Sums(keys, np.zeros((s, g)), np.zeros((s, g, d)), squares)
     for part in parts:
         at = np.searchsorted(keys, part.keys)
         whole.weights[:, at] += part.weights
