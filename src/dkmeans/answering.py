@@ -77,7 +77,7 @@ class AnsweringMixin(ClassifierMixin, TransformerMixin):
         index : ndarray of shape (n_samples,)
             Index into `cluster_centers_` and `cluster_ids_`.
         """
-        X = validation.check_rows(self, X, values=False)
+        X = validation.convert_rows(self, X)
         labels, finite = query.nearest(X, self.cluster_centers_, validation.threads_of(self))
         if not finite:  # seen where they are read, so that large data are read only once
             validation.check_values(self, X)

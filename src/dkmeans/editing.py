@@ -28,7 +28,7 @@ class EditingMixin:
         self : DiscriminativeKMeans
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
-        return self._edit(edit.drop, validation.check_ids(self, ids, leave_one=True))
+        return self._edit(edit.drop, validation.check_ids_to_drop(self, ids))
 
     def merge(self, ids: Any) -> Self:
         """Merge prototypes of one class into the heaviest, which keeps its id.
@@ -43,7 +43,7 @@ class EditingMixin:
         self : DiscriminativeKMeans
             The estimator, without `labels_` and `inertia_`: the rows they spoke of are not kept.
         """
-        return self._edit(edit.merge, validation.check_ids(self, ids, one_class=True))
+        return self._edit(edit.merge, validation.check_ids_to_merge(self, ids))
 
     def set_center(self, id: int, center: Any) -> Self:
         """Put a prototype somewhere else.

@@ -61,7 +61,7 @@ class ExplainingMixin:
                 "X is a Dask collection, which explain does not take: pass rows in memory, for "
                 "instance X.compute(), or explain one partition at a time."
             )
-        X = validation.check_rows(self, X, unit=False)
+        X = validation.check_raw_rows(self, X)
         unit, n = self.metric == "cosine", X.shape[0]
         prototypes = fitting.prototypes(self, self.classes_)
         found = certify.certify(X, prototypes, validation.threads_of(self), unit=unit)

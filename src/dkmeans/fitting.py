@@ -189,9 +189,9 @@ def _stream(
             client = active_client()
             if client is not None:
                 return look_at_partitions(estimator, client, partitions, ending, **about)
-        return out_of_core.look_through(estimator, partitions, **about)
+        return out_of_core.scan_blocks(estimator, partitions, **about)
     blocks = out_of_core.open_blocks(X, y, sample_weight, estimator.memory_mb)
-    return None if blocks is None else out_of_core.look_through(estimator, blocks, **about)
+    return None if blocks is None else out_of_core.scan_blocks(estimator, blocks, **about)
 
 
 def complete(

@@ -58,27 +58,27 @@ def options(
     """Hold the options of the command itself."""
 
 
-class Refine(StrEnum):
+class RefineOption(StrEnum):
     """Ways to refine."""
 
     margin = "margin"
 
 
-class Growth(StrEnum):
+class GrowthOption(StrEnum):
     """Ways to grow."""
 
     best = "best"
     paper = "paper"
 
 
-class Metric(StrEnum):
+class MetricOption(StrEnum):
     """Ways to measure distance."""
 
     euclidean = "euclidean"
     cosine = "cosine"
 
 
-class Kind(StrEnum):
+class PictureKind(StrEnum):
     """Pictures."""
 
     cells = "cells"
@@ -90,7 +90,7 @@ class Kind(StrEnum):
     growth = "growth"
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """What models are exported as."""
 
     onnx = "onnx"
@@ -122,7 +122,8 @@ _MaxClusters = Annotated[
     ),
 ]
 _Refine = Annotated[
-    Refine | None, typer.Option(help="Move the clusters for wider margins, at the same number.")
+    RefineOption | None,
+    typer.Option(help="Move the clusters for wider margins, at the same number."),
 ]
 _Standardise = Annotated[
     bool,
@@ -165,8 +166,12 @@ def fit(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Give all classes the same weight.")
     ] = False,
-    growth: Annotated[Growth, typer.Option(help="How clusters are added.")] = Growth.best,
-    metric: Annotated[Metric, typer.Option(help="What distance is.")] = Metric.euclidean,
+    growth: Annotated[
+        GrowthOption, typer.Option(help="How clusters are added.")
+    ] = GrowthOption.best,
+    metric: Annotated[
+        MetricOption, typer.Option(help="What distance is.")
+    ] = MetricOption.euclidean,
     array: _Array = "X",
     threads: _Threads = None,
     force: _Force = False,
@@ -260,7 +265,7 @@ def plot(
     source: Annotated[
         Path, typer.Argument(metavar="MODEL|DATA", help="Model, or labelled table to fit first.")
     ],
-    kind: Annotated[Kind, typer.Option(help="Which picture.")] = Kind.cells,
+    kind: Annotated[PictureKind, typer.Option(help="Which picture.")] = PictureKind.cells,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help=".png, .svg or .pdf; named after the kind.")
     ] = None,
@@ -308,7 +313,7 @@ def plot(
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: _ModelFile,
-    format: Annotated[Format, typer.Option(help="What to write.")],
+    format: Annotated[ExportFormat, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
     ] = None,

@@ -1,4 +1,4 @@
-"""Batches of one's own: anything that can be iterated again and again."""
+"""Batches that the user provides: anything that can be iterated repeatedly."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -36,8 +36,7 @@ class UserBatches(BlockSource):
                 )
             X, y, weight = batch if len(batch) == 3 else (*batch, None)
             where = f"batch {number}"
-            # Copies: the next batch is asked for while this one is worked on, and may be put into
-            # the same array.
+            # Copies, as the next batch is requested while this one is used, and may reuse its array.
             X = csr_of_block(X, where).copy() if sp.issparse(X) else np.array(X)
             y = labels_of_block(y, where).copy()
             if X.ndim != 2 or y.shape != X.shape[:1]:
@@ -50,7 +49,7 @@ class UserBatches(BlockSource):
 
 
 def are_batches(X: Any) -> bool:
-    """Tell whether X is neither an array nor a table, but can be iterated or called."""
+    """Tell whether X is an iterable or a function, and neither an array nor a table."""
     if isinstance(X, list | tuple | str | dict) or hasattr(X, "shape") or hasattr(X, "__array__"):
         return False
     if hasattr(X, "__dataframe__") or hasattr(X, "columns"):

@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes: their partitions, each as a batch that is yet to be computed."""
+"""Dask arrays and dataframes: one delayed batch per partition."""
 
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ def is_dask(X: Any) -> bool:
 
 
 class DaskBlocks(BlockSource):
-    """Partitions of Dask collections, computed one after the other where no cluster is active.
+    """Partitions of Dask collections, computed one after the other if no cluster is active.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class DaskBlocks(BlockSource):
 
 
 def raise_unreadable(number: int, problem: Exception) -> NoReturn:
-    """Say which partition cannot be read, unless the problem says so itself."""
+    """Raise an error that names the partition, unless the problem does so itself."""
     if isinstance(problem, SourceError):
         raise problem
     kind = type(problem).__name__
@@ -66,7 +66,7 @@ def raise_unreadable(number: int, problem: Exception) -> NoReturn:
 
 
 def check_numbers(X: Any) -> None:
-    """Refuse what is known not to be numbers before anything is read."""
+    """Raise an error if X is known not to be numbers, before anything is computed."""
     if not hasattr(X, "columns"):
         if X.dtype.kind not in "biuf":
             raise SourceError(f"X must be numbers, but the Dask array is of type {X.dtype}.")
@@ -85,7 +85,7 @@ def check_numbers(X: Any) -> None:
 
 
 def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
-    """Take a column out of a dataframe, if it is named."""
+    """Split a named column from a dataframe."""
     if not isinstance(column, str):
         return X, column
     if column not in X.columns:
@@ -94,16 +94,17 @@ def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
 
 
 def _delayed(X: Any) -> list[Any]:
-    """List partitions, as they are: full optimization would join some of them.
+    """List the partitions without full optimization.
 
-    It would do so by how much of a file is read, and thus differently for features and labels.
+    Optimization joins partitions by the number of columns read from a file, and thus differently
+    for features and labels.
     """
     X = X.simplify() if hasattr(X, "simplify") else X  # reads no more columns than it has
     return list(np.ravel(X.to_delayed(optimize_graph=hasattr(X, "chunks"))))
 
 
 def _aligned(X: Any, column: Any, name: str) -> list[Any]:
-    """Cut a column as X is cut."""
+    """Partition a column as X is partitioned."""
     n = X.npartitions
     if column is None:
         return [None] * n
@@ -137,7 +138,7 @@ def _sizes(X: Any) -> list[int]:
 
 
 def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> Batch:
-    """Make arrays of one partition."""
+    """Convert one partition to arrays."""
     if names is not None and list(X.columns) != names:
         raise SourceError(
             f"The columns of {where} are {list(X.columns)}, but those of the dataframe are {names}."

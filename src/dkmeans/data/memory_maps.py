@@ -1,4 +1,4 @@
-"""Memory maps, read in blocks so that their pages do not fill the memory."""
+"""Memory maps, read in blocks so that their pages do not stay in memory."""
 
 import mmap
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dkmeans.data.blocks import Batch, BlockSource, SourceError, labels_of_block
 
 
 class MappedBlocks(BlockSource):
-    """A memory map with labels in memory.
+    """Rows of a memory map, with labels in memory.
 
     Parameters
     ----------

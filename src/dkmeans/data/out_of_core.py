@@ -65,7 +65,7 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
     return None
 
 
-def look_through(
+def scan_blocks(
     estimator: Any, blocks: BlockSource, *, reach: float, afresh: bool, classes: Any = None
 ) -> Stream:
     """Read all blocks once, check them, and keep what is small: labels and weights.

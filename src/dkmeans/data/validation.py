@@ -211,10 +211,8 @@ def check_budget(estimator: Any, training: Training) -> None:
         )
 
 
-def check_ids(
-    estimator: Any, ids: Any, *, one_class: bool = False, leave_one: bool = False
-) -> npt.NDArray[np.int64]:
-    """Check ids of prototypes: known, and if asked for, of one class, or not all of them."""
+def check_ids(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
+    """Check ids of prototypes, and return each of them once."""
     check_is_fitted(estimator)
     found = np.atleast_1d(np.asarray(ids))
     if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
@@ -222,15 +220,25 @@ def check_ids(
     unknown = np.setdiff1d(found, estimator.cluster_ids_)
     if len(unknown):
         raise ValueError(f"There is no prototype with id {unknown[0]}: see cluster_ids_.")
-    found = np.unique(found).astype(np.int64)
-    if one_class:
-        labels = np.unique(estimator.cluster_classes_[np.isin(estimator.cluster_ids_, found)])
-        if len(found) < 2 or len(labels) > 1:
-            raise ValueError(
-                f"merge needs two or more prototypes of one class, not {len(found)} of the classes "
-                f"{labels.tolist()}."
-            )
-    if leave_one and len(found) == len(estimator.cluster_ids_):
+    return np.unique(found).astype(np.int64)
+
+
+def check_ids_to_merge(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
+    """Check ids of prototypes to merge: two or more, of one class."""
+    found = check_ids(estimator, ids)
+    labels = np.unique(estimator.cluster_classes_[np.isin(estimator.cluster_ids_, found)])
+    if len(found) < 2 or len(labels) > 1:
+        raise ValueError(
+            f"merge needs two or more prototypes of one class, not {len(found)} of the classes "
+            f"{labels.tolist()}."
+        )
+    return found
+
+
+def check_ids_to_drop(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
+    """Check ids of prototypes to drop: not all of them."""
+    found = check_ids(estimator, ids)
+    if len(found) == len(estimator.cluster_ids_):
         raise ValueError("At least one prototype must remain.")
     return found
 
@@ -246,19 +254,33 @@ def check_at(estimator: Any, k: Any) -> None:
         )
 
 
-def check_rows(estimator: Any, X: Any, *, values: bool = True, unit: bool = True) -> Matrix:
-    """Check rows to predict: finite, and with the features that the estimator was fitted on.
+def check_rows(estimator: Any, X: Any) -> Matrix:
+    """Check rows to predict, and return them as the metric compares them.
 
-    Without `values` they are only looked at if they have to be converted anyway; `check_values`
-    is for those that turn out to be odd. Without `unit` they keep their length with any metric.
+    They must be finite, and have the features that the estimator was fitted on.
+    """
+    return geometry_of(estimator.metric).rows(check_raw_rows(estimator, X))
+
+
+def check_raw_rows(estimator: Any, X: Any) -> Matrix:
+    """Check rows to predict, and return them as they are: their length stays with any metric."""
+    check_is_fitted(estimator)
+    X = _with_readable_errors(estimator, X, reset=False)
+    check_values(estimator, X)
+    return X.astype(estimator.cluster_centers_.dtype, copy=False)
+
+
+def convert_rows(estimator: Any, X: Any) -> Matrix:
+    """Convert rows to predict; their values are checked only if they are changed anyway.
+
+    The caller has to call `check_values` if it finds values that are not finite.
     """
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
     dtype, geometry = estimator.cluster_centers_.dtype, geometry_of(estimator.metric)
-    if values or X.dtype != dtype or geometry.bounded:
+    if X.dtype != dtype or geometry.bounded:
         check_values(estimator, X)
-    X = X.astype(dtype, copy=False)
-    return geometry.rows(X) if unit else X
+    return geometry.rows(X.astype(dtype, copy=False))
 
 
 def check_values(estimator: Any, X: Matrix) -> None:
