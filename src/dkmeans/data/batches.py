@@ -36,7 +36,7 @@ class UserBatches(BlockSource):
                 )
             X, y, weight = batch if len(batch) == 3 else (*batch, None)
             where = f"batch {number}"
-            # Copies, as the next batch is requested while this one is used, and may reuse its array.
+            # Copies, as the next batch is requested meanwhile, and may reuse the same array.
             X = csr_of_block(X, where).copy() if sp.issparse(X) else np.array(X)
             y = labels_of_block(y, where).copy()
             if X.ndim != 2 or y.shape != X.shape[:1]:

@@ -1,4 +1,4 @@
-"""A first look at data that comes in blocks: what is small of each, and whether all are alike."""
+"""The first pass over blocks: check them, and keep their labels and weights."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ from dkmeans.kernels.block import Floats, Matrix
 
 @dataclass(frozen=True)
 class BlockSummary:
-    """What is small of one block."""
+    """What the first pass keeps of one block."""
 
     where: str
     shape: tuple[int, int]
     sparse: bool
     n_values: int
-    labels: npt.NDArray[Any]  # the different ones
-    codes: npt.NDArray[np.integer]  # the label of each row, by its place among these
+    labels: npt.NDArray[Any]  # distinct
+    codes: npt.NDArray[np.integer]  # index of the label of each row among these
     weight: npt.NDArray[Any] | None
-    largest: float  # magnitude of a value
+    largest: float  # largest magnitude of a value
 
     @classmethod
     def of(cls, batch: Batch, X: Matrix, largest: float) -> "BlockSummary":
-        """Take what is small of a block."""
+        """Summarise a block whose converted rows are X."""
         try:
             labels, codes = np.unique(batch.y, return_inverse=True)
         except TypeError as error:  # None among text, or text among numbers
@@ -53,7 +53,7 @@ class BlockSummary:
 
 
 class FirstPass:
-    """What a first look at all blocks finds."""
+    """Checks blocks one after the other, and collects their summaries."""
 
     def __init__(self, estimator: Any, names: list[str] | None, afresh: bool) -> None:
         self._estimator, self._afresh = estimator, afresh
@@ -69,7 +69,7 @@ class FirstPass:
         self._largest, self._n_values = 0.0, 0
 
     def at(self, batch: Batch) -> None:
-        """FirstPass at one block."""
+        """Check and summarise one block."""
         X = batch.X
         if not X.shape[0]:
             return
@@ -85,7 +85,7 @@ class FirstPass:
         self._digests.append(Digest.of(batch, X))
 
     def again(self, blocks: BlockSource) -> Iterator[Matrix]:
-        """Give the rows of one block after the other in a later pass, if they are the same."""
+        """Read the rows again in a later pass; raise an error if they have changed."""
         number = 0
         for batch in blocks:
             if not batch.X.shape[0]:
@@ -111,14 +111,14 @@ class FirstPass:
             )
 
     def begin(self, shape: tuple[int, int], sparse: bool) -> None:
-        """Let the first block that is not empty tell what all must be like."""
+        """Take the number of features and the format from the first block that is not empty."""
         self.n_features, self.sparse = shape[1], sparse
         if not self.n_features:
             raise SourceError("X has no features: at least one is needed.")
         self._check_features()
 
     def note(self, seen: BlockSummary) -> None:
-        """Keep what is small of one block that is not empty."""
+        """Keep the summary of a block that is not empty."""
         if self.sizes and (seen.weight is None) != (not self._weights):
             raise SourceError(f"{seen.where}: all blocks need weights, or none may have them.")
         if seen.weight is not None:
@@ -134,7 +134,7 @@ class FirstPass:
         self.sizes.append(seen.shape[0])
 
     def converted(self, batch: Batch) -> Matrix:
-        """Bring a block to the type of all."""
+        """Convert a block to the type of the first."""
         X = batch.X
         self.check_alike(batch.where, X.shape, X.dtype, sp.issparse(X))
         try:
@@ -166,7 +166,7 @@ class FirstPass:
             )
 
     def training(self, reach: float, classes: Any) -> validation.Training:
-        """Put together what was found."""
+        """Combine the summaries of all blocks."""
         if not self.sizes:
             raise SourceError("Found no rows: at least one is needed.")
         estimator, dtype = self._estimator, self._dtype

@@ -1,4 +1,4 @@
-"""Checks of what users pass in: each problem gets one sentence that says what to do."""
+"""Validation of parameters, training data and rows to predict."""
 
 import copy
 import numbers
@@ -34,7 +34,7 @@ from dkmeans.kernels.tally import exact_totals
 
 @dataclass(frozen=True)
 class Training:
-    """What `fit` was given, checked."""
+    """Training data after validation."""
 
     X: Matrix  # None if it is read block by block
     y: Indices  # classes by number

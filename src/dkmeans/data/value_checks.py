@@ -1,4 +1,4 @@
-"""Checks of values, labels and weights: each problem gets one sentence that says what to do."""
+"""Checks of arrays: values, labels, weights and sparse formats."""
 
 import math
 import numbers
