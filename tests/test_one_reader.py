@@ -231,3 +231,14 @@ def test_missing_values_in_large_tables(place):
     assert dkmeans.load("model.dkm").cluster_sizes_.sum() == 59
     (place / "t.csv").write_text(lines(["oak"] * 60))
     assert "have the label oak; two classes" in run("fit t.csv --label kind --force", code=1)
+
+
+def test_empty_batches_are_no_harm(place):
+    table = pa.table({"x": X, "kind": KINDS[CODES]})
+    with pa.OSFile("t.feather", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        for part in (table.slice(0, 0), table):
+            for batch in part.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
+                writer.write_batch(batch)
+    DiscriminativeKMeans(6).fit("t.feather", "kind").save("model.dkm")
+    run("predict model.dkm t.feather --out p.csv")
+    assert (place / "p.csv").read_text().count("\n") == 61

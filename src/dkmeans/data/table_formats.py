@@ -107,8 +107,9 @@ class TableFile(ABC):
         with self.readable():
             for batch in self._read_batches(columns, types, rows or BATCH_ROWS):
                 check_intact(batch, str(self.path))
-                for start in range(0, batch.num_rows, rows or batch.num_rows):
-                    yield batch.slice(start, rows)
+                step = rows or max(1, batch.num_rows)
+                for start in range(0, batch.num_rows, step):
+                    yield batch.slice(start, step)
 
     def count_rows(self) -> int:
         """Count the rows."""
