@@ -4,6 +4,7 @@ import datetime
 import decimal
 import gzip
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -242,3 +243,11 @@ def test_empty_batches_are_no_harm(place):
     DiscriminativeKMeans(6).fit("t.feather", "kind").save("model.dkm")
     run("predict model.dkm t.feather --out p.csv")
     assert (place / "p.csv").read_text().count("\n") == 61
+
+
+def test_without_pyarrow_it_is_said_what_to_install(place, monkeypatch):
+    (place / "t.csv").write_text(lines())
+    monkeypatch.delitem(sys.modules, "dkmeans.data.tables")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'dkmeans\[tables\]'"):
+        DiscriminativeKMeans(6).fit("t.csv", "kind")
