@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
 

@@ -40,8 +40,8 @@ from threadpoolctl import threadpool_limits
 
 import dkmeans
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
 from dkmeans.atomic import write_atomically
+from dkmeans.baselines import ClasswiseKMeans
 from dkmeans.plots.style import color, marker
 
 # Each takes a budget of prototypes and a seed, which is the number of the split.
@@ -217,9 +217,9 @@ class Results:
 
 
 def package_digest():
-    """Digest of the sources that decide on results: the package without apps and plots."""
+    """Digest of the sources that decide on results: the package without `cli` and `plots`."""
     root = Path(dkmeans.__file__).parent
-    outside = {"apps", "plots"}
+    outside = {"cli", "plots"}
     files = (path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in outside)
     return digest(sorted(files))
 

@@ -27,7 +27,7 @@ from common import (
 from sklearn.cluster import KMeans
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 
 warnings.simplefilter("ignore", OverfittingWarning)
 WITHOUT_FAISS = "faiss is not installed: pip install 'dkmeans[bench]'"

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 
 warnings.simplefilter("ignore", OverfittingWarning)
 MANY = 200_000

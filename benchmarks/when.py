@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 
 BASE = "dkmeans, refined"
 # Each takes a budget of prototypes and a seed.

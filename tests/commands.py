@@ -43,7 +43,7 @@ def read(path):
 
 
 def invoke(words, *more):
-    from dkmeans.apps.cli import app
+    from dkmeans.cli.app import app
 
     return CliRunner().invoke(app, [*words.split(), *map(str, more)])
 

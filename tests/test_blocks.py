@@ -15,9 +15,9 @@ from pyarrow import csv, feather
 from pyarrow import parquet as pq
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.data.blocks import SourceError
+from dkmeans.data.tables import TableBlocks
 from dkmeans.progress import listening
-from dkmeans.readers.blocks import SourceError
-from dkmeans.readers.tables import TableBlocks
 from dkmeans.runners.prefetch import prefetched
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")

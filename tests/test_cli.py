@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib")
 
 
 def dkmeans(*arguments, **options):
-    code = "from dkmeans.apps.entry import main; main()"
+    code = "from dkmeans.cli.entry import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, **options
     )
@@ -43,7 +43,7 @@ def test_version():
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_imports_neither_scikit_learn_nor_numba(argument):
     code = (
-        "import sys\nfrom dkmeans.apps.entry import main\n"
+        "import sys\nfrom dkmeans.cli.entry import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = {'sklearn', 'numba', 'scipy', 'numpy', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -59,7 +59,7 @@ def test_importing_the_package_is_light():
 @pytest.mark.parametrize("missing", ["typer", "rich", "matplotlib", "pyarrow"])
 def test_without_an_extra_the_command_says_what_to_install(missing):
     code = (
-        f"import sys\nsys.modules[{missing!r}] = None\nfrom dkmeans.apps.entry import main\nmain()"
+        f"import sys\nsys.modules[{missing!r}] = None\nfrom dkmeans.cli.entry import main\nmain()"
     )
     words = ["fit", "table.csv"] if missing == "pyarrow" else ["demo"]
     result = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)

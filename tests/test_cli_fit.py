@@ -187,7 +187,7 @@ def test_files_are_replaced_only_by_force(place):
 def test_kinds_of_labels(place):
     x = np.linspace(-1, 1, 40)
     for name, labels, expected in [
-        ("bool", x > 0, ["False", "True"]),
+        ("bool", x > 0, [False, True]),
         ("float", (x > 0).astype(float), [0, 1]),
         ("category", pa.array(np.where(x > 0, "b", "a").tolist()).dictionary_encode(), ["a", "b"]),
         ("brackets", np.where(x > 0, "[red]b[/red]", "[a]").tolist(), ["[a]", "[red]b[/red]"]),
@@ -222,8 +222,8 @@ def test_semicolons_and_a_byte_order_mark(place):
 
 @pytest.mark.parametrize("width", [100, 50])
 def test_bar_in_a_terminal(place, iris, width):
-    from dkmeans.apps.commands.fit import FitOptions, fit_rows, make_model
-    from dkmeans.apps.labelled import Wanted, read_labelled
+    from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
+    from dkmeans.cli.rows import Wanted, read_labelled
 
     rows = read_labelled(place / "iris.csv", Wanted("species"))
     for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
@@ -239,7 +239,7 @@ def test_bar_in_a_terminal(place, iris, width):
 
 
 def test_lines_where_there_is_no_terminal(place, monkeypatch):
-    from dkmeans.apps.commands import fit_progress
+    from dkmeans.cli import fit_progress
 
     assert "growing" not in fit("--out", "a.dkm")
     monkeypatch.setattr(fit_progress, "_SILENCE", -1)

@@ -16,7 +16,7 @@ import dkmeans
 
 # Processes that a shell starts in the background ignore Ctrl-C, and so would their children.
 HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-START = [sys.executable, "-c", HEED + "from dkmeans.apps.entry import main; main()"]
+START = [sys.executable, "-c", HEED + "from dkmeans.cli.entry import main; main()"]
 
 
 def test_predict_finds_columns_by_name(place, iris):
@@ -75,19 +75,18 @@ def test_predict_tells_what_is_known(place, iris, scaling):
 
 
 def test_predict_in_batches_gives_the_same(place, iris, monkeypatch):
-    from dkmeans.apps import tables
-    from dkmeans.apps.commands import predict
-    from dkmeans.readers import textfiles
+    from dkmeans.cli import predict_command
+    from dkmeans.data import table_formats, text_files
 
     fit("--quiet")
     table = pa.concat_tables([iris] * 4).combine_chunks()
     write(table, place / "many.parquet")
     run("predict", "model.dkm", "many.parquet", "--out", "whole.csv", "--only")
-    monkeypatch.setattr(tables, "_ROWS", 7)
-    monkeypatch.setattr(predict, "_DISTANCES", 18)
+    monkeypatch.setattr(table_formats, "BATCH_ROWS", 7)
+    monkeypatch.setattr(predict_command, "_DISTANCES", 18)
     run("predict", "model.dkm", "many.parquet", "--out", "parts.csv", "--only")
     assert (place / "parts.csv").read_text() == (place / "whole.csv").read_text()
-    monkeypatch.setattr(textfiles, "PART", 1000)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 1000)
     # The first block has whole numbers only; the others do not.
     write(
         table.set_column(0, NAMES[0], pa.array(np.r_[np.full(100, 5.0), np.full(500, 5.5)])),

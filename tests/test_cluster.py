@@ -16,8 +16,8 @@ from distributed import Client, LocalCluster
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
-from dkmeans.readers.blocks import SourceError
 from dkmeans.runners.dask import ClusterError, Crew
 
 SIZES = (70, 0, 1, 59, 20)

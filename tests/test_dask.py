@@ -21,10 +21,10 @@ from pyarrow import parquet as pq
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.data.blocks import SourceError
 from dkmeans.passes.assignment import AssignOwn
 from dkmeans.passes.facts import SumSpread
 from dkmeans.passes.row_labels import RowCells
-from dkmeans.readers.blocks import SourceError
 from dkmeans.runners import dask as runner
 from dkmeans.runners.dask_worker import BuildParts, DeriveParts, InspectPartitions, RunPass
 

@@ -45,7 +45,7 @@ def test_commands_print_what_the_guide_says(tmp_path, monkeypatch):
 
 
 def test_the_guide_names_every_command_and_every_kind_of_plot():
-    from dkmeans.apps.cli import Kind, app
+    from dkmeans.cli.app import PictureKind, app
 
     text = PAGE.read_text(encoding="utf-8")
     for command in app.registered_commands:
@@ -55,5 +55,5 @@ def test_the_guide_names_every_command_and_every_kind_of_plot():
             or f"$ dkmeans {name}" in text
             or f"`dkmeans {name}" in text
         )
-    for kind in Kind:
+    for kind in PictureKind:
         assert f"| `{kind.value}` |" in text

@@ -8,9 +8,9 @@ import pytest
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cluster import source
 from dkmeans.runners import dask as runner
 from dkmeans.runners.dask_worker import DeriveParts, Holder
+from dkmeans.sources import dask_cluster as source
 
 pytestmark = [
     pytest.mark.faults,

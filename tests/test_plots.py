@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 
 pytest.importorskip("matplotlib")
 

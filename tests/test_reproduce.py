@@ -15,7 +15,7 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
-from dkmeans.apps.cli import app
+from dkmeans.cli.app import app
 from dkmeans_paper.command import reproduce
 from dkmeans_paper.faces import DataError
 from dkmeans_paper.films import lit_films

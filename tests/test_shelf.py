@@ -10,7 +10,7 @@ from parted import rows_of
 from sklearn.datasets import load_digits
 from strategies import examples
 
-from dkmeans import DiscriminativeKMeans, streaming
+from dkmeans import DiscriminativeKMeans
 from dkmeans.exact.grids import Scale
 from dkmeans.passes import assignment, facts, margin_search, pruning
 from dkmeans.passes.part import Part, Setting
@@ -18,6 +18,7 @@ from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import SpilledPart
+from dkmeans.sources import out_of_core
 
 PARAMETERS = [
     {"growth": "paper", "max_clusters": 12, "prune": True},
@@ -194,7 +195,7 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
 
     monkeypatch.setattr(SpilledPart, "visit", checked_visit)
     monkeypatch.setattr(Shelf, "put", counted_put)
-    monkeypatch.setattr(streaming, "Shelf", lambda limit: Shelf(600))
+    monkeypatch.setattr(out_of_core, "Shelf", lambda limit: Shelf(600))
     model = DiscriminativeKMeans(**parameters).fit(batches)
     assert any(on_disk)
     assert len(compared) > 100

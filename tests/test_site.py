@@ -85,7 +85,7 @@ def headings(page):
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("module", ["dkmeans", "dkmeans.plots", "dkmeans.readers"])
+@pytest.mark.parametrize("module", ["dkmeans", "dkmeans.plots", "dkmeans.data"])
 def test_every_public_name_is_in_the_reference(module):
     listed = {f"{where}.{name}" for where, name in listed_in_reference()}
     public = {f"{module}.{name}" for name in importlib.import_module(module).__all__}

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
-from dkmeans import validate
-from dkmeans.checks import InvalidParameterError, as_labels, check_sample_weight, is_real
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.questions.condense import KINDS, Keep, choose_representatives
 from dkmeans.questions.search import hashes
-from dkmeans.readers.dask_blocks import is_dask
 
 
 class Condensed(NamedTuple):
@@ -252,12 +252,12 @@ def _condense(
     model.set_params(max_clusters=budget).fit(X, y, sample_weight)
     kept = choose_representatives(
         model._fitted,
-        validate.check_rows(model, X),
+        validation.check_rows(model, X),
         np.searchsorted(model.classes_, np.asarray(as_labels(y)).ravel()),
         weights,
         keep,
         lambda tied: _dense(_rows_of(X, tied)),
-        validate.threads_of(model),
+        validation.threads_of(model),
     )
     indices = kept.rows
     small = _as_given(X, model.cluster_centers_) if indices is None else _rows_of(X, indices)
@@ -272,7 +272,7 @@ def _condense(
 
 def _count_items(model: DiscriminativeKMeans, X: Any, weights: Floats) -> int:
     """Count the rows that a fit tells apart: identical ones once, weights of 0 not at all."""
-    return len(np.unique(hashes(validate.check_new_rows(model, X))[weights > 0]))
+    return len(np.unique(hashes(validation.check_new_rows(model, X))[weights > 0]))
 
 
 def _budget(n: Any, y: Any, count: Callable[[], int]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.readers.dask_blocks import check_numbers, is_dask
+from dkmeans.data.dask_collections import check_numbers, is_dask
 
 
 def lazily(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -20,10 +20,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans import validate
 from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
-from dkmeans.checks import as_labels, check_sample_weight
 from dkmeans.dask_prediction import computed_score, lazily
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.validation import check_rows, threads_of
+from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
@@ -31,10 +33,8 @@ from dkmeans.prepare import Continuation
 from dkmeans.questions import edit, label_errors, prediction, reject, search
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
-from dkmeans.readers.dask_blocks import is_dask
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
 from dkmeans.summary import to_html
-from dkmeans.validate import check_rows, threads_of
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
@@ -292,7 +292,7 @@ class DiscriminativeKMeans(
             A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
             clusters of this one.
         """
-        validate.check_at(self, k)
+        validation.check_at(self, k)
         model: Self = clone(self).set_params(max_clusters=k)
         return model._publish(self._fitted.at(k))
 
@@ -347,10 +347,10 @@ class DiscriminativeKMeans(
         index : ndarray of shape (n_samples,)
             Index into `cluster_centers_` and `cluster_ids_`.
         """
-        X = check_rows(self, X, values=False)
+        X = validation.convert_rows(self, X)
         nearest, finite = search.nearest(X, self._fitted.prototypes.centers, threads_of(self))
         if not finite:  # found during the search, so that large data are read only once
-            validate.check_values(self, X)
+            validation.check_values(self, X)
         return nearest
 
     @lazily
@@ -451,7 +451,7 @@ class DiscriminativeKMeans(
                 "X is a Dask collection, which explain does not take: pass rows in memory, for "
                 "instance X.compute(), or explain one partition at a time."
             )
-        X = check_rows(self, X, unit=False)
+        X = validation.check_raw_rows(self, X)
         return explain(self._fitted, X, threads_of(self))
 
     def suspects(
@@ -680,7 +680,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validate.check_ids(self, ids, leave_one=True)
+        ids = validation.check_ids_to_drop(self, ids)
         return self._publish(edit.drop(self._fitted, ids))
 
     def merge(self, ids: Any) -> Self:
@@ -696,7 +696,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validate.check_ids(self, ids, one_class=True)
+        ids = validation.check_ids_to_merge(self, ids)
         return self._publish(edit.merge(self._fitted, ids))
 
     def set_center(self, id: int, center: Any) -> Self:
@@ -714,7 +714,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validate.check_ids(self, id)
+        ids = validation.check_ids(self, id)
         if len(ids) > 1:
             raise ValueError(
                 f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."

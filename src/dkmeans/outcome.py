@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dkmeans.data.validation import Training
 from dkmeans.engine.choose import Choice
 from dkmeans.engine.memory import Memory
 from dkmeans.engine.run import Run, State
@@ -14,7 +15,6 @@ from dkmeans.kernels.tally import exact_totals
 from dkmeans.prepare import Continuation, PreparedFit
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
-from dkmeans.validate import Training
 
 
 @dataclass(frozen=True)

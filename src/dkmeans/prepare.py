@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans import sources, streaming, validate
+from dkmeans.data import validation
+from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.engine.cells import Rules
 from dkmeans.engine.run import Run, Start
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import geometry_of
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
-from dkmeans.readers.dask_blocks import DaskBlocks, is_dask
 from dkmeans.runners.checkpoint import Journal
+from dkmeans.sources import engine_rows, out_of_core
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
 _NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
@@ -38,8 +39,8 @@ class Continuation(Enum):
 class PreparedFit:
     """A fit with checked parameters and data, ready to run."""
 
-    training: validate.Training
-    source: sources.Source
+    training: validation.Training
+    source: engine_rows.Source
     rules: Rules
     how: Continuation
     before: Fitted | None  # the model that it continues
@@ -80,7 +81,7 @@ def prepare(
     At the end of the block, rows on a cluster are released, and the checkpoint is removed, or
     written once more after Ctrl-C.
     """
-    validate.check_parameters(estimator.get_params(deep=False))
+    validation.check_parameters(estimator.get_params(deep=False))
     before: Fitted | None = None if how is Continuation.FRESH else estimator._fitted
     with ExitStack() as ending:
         journal = _open_journal(estimator)
@@ -92,7 +93,7 @@ def prepare(
             journal.expect("classes", repr(training.classes.tolist()))
             journal.expect("prototypes to go on from", _digest(how, start))
         budget = estimator.max_clusters
-        source = sources.make_source(
+        source = engine_rows.make_source(
             training,
             stream,
             estimator.n_threads,
@@ -123,7 +124,7 @@ def _read(
     how: Continuation,
     classes: Any,
     ending: ExitStack,
-) -> tuple[validate.Training, sources.RowSource | None]:
+) -> tuple[validation.Training, engine_rows.RowSource | None]:
     """Check the data; the second value stands for rows that are not in this process's memory."""
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     options = {
@@ -136,22 +137,24 @@ def _read(
         partitions = DaskBlocks(X, y, sample_weight)
         client = None
         if find_spec("distributed") is not None:
-            from dkmeans.cluster.source import active_client, look_at_partitions
+            from dkmeans.sources.dask_cluster import active_client, look_at_partitions
 
             client = active_client()
         if client is not None:
             stream = look_at_partitions(estimator, client, partitions, ending, **options)
         else:
-            stream = streaming.look_through(estimator, partitions, **options)
+            stream = out_of_core.scan_blocks(estimator, partitions, **options)
         return stream.training, stream
-    blocks = streaming.open_blocks(X, y, sample_weight, estimator.memory_mb)
+    blocks = out_of_core.open_blocks(X, y, sample_weight, estimator.memory_mb)
     if blocks is not None:
-        stream = streaming.look_through(estimator, blocks, **options)
+        stream = out_of_core.scan_blocks(estimator, blocks, **options)
         return stream.training, stream
-    return validate.check_training(estimator, X, y, sample_weight, **options), None
+    return validation.check_training(estimator, X, y, sample_weight, **options), None
 
 
-def _start(estimator: Any, before: Fitted, training: validate.Training, how: Continuation) -> Start:
+def _start(
+    estimator: Any, before: Fitted, training: validation.Training, how: Continuation
+) -> Start:
     """Return the prototypes to start from, with what they remember of earlier rows."""
     memory = before.memory.recoded(np.searchsorted(training.classes, before.classes))
     new_rows = how is Continuation.NEW_ROWS
@@ -160,7 +163,7 @@ def _start(estimator: Any, before: Fitted, training: validate.Training, how: Con
     return Start(before.prototypes_among(training.classes), memory, only_new=new_rows)
 
 
-def _total_weight(training: validate.Training) -> float:
+def _total_weight(training: validation.Training) -> float:
     """Sum the weights of all rows; a weight of 3 is the row three times."""
     one_group = np.zeros(len(training.y), dtype=np.intp)
     return float(exact_totals(one_group, training.sample_weight, 1)[0])
@@ -168,8 +171,8 @@ def _total_weight(training: validate.Training) -> float:
 
 def _rules(
     estimator: Any,
-    training: validate.Training,
-    source: sources.Source,
+    training: validation.Training,
+    source: engine_rows.Source,
     how: Continuation,
     before: Fitted | None,
 ) -> Rules:

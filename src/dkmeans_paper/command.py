@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from dkmeans.apps.screen import say, stdout
+from dkmeans.cli.console import say, stdout
 from dkmeans.kernels.threads import default_threads
 from dkmeans_paper.face_section import run_faces
 from dkmeans_paper.faces import DataError, Faces

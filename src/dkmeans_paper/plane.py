@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import spearmanr
 
-from dkmeans.apps.baselines import ClasswiseKMeans
+from dkmeans.baselines import ClasswiseKMeans
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
 from dkmeans_paper.sections import Verdict
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans import validate
-from dkmeans.checks import InvalidParameterError
+from dkmeans.data import validation
+from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.engine.memory import Memory
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files import class_labels
@@ -130,7 +130,7 @@ def _parameters(model: DiscriminativeKMeans) -> Document:
     known = DiscriminativeKMeans().get_params(deep=False)
     # The path of a checkpoint is private to the machine that fitted the model.
     found = {name: getattr(model, name) for name in known} | {"checkpoint": None}
-    validate.check_parameters(found)
+    validation.check_parameters(found)
     weights = found.pop("class_weight")
     if isinstance(weights, dict):
         keys = [_plain("class_weight", key) for key in weights]
@@ -166,7 +166,7 @@ def _read_parameters(found: Any) -> dict[str, Any]:
         parameters["class_weight"] = dict(zip(keys, values, strict=True))
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
     try:
-        validate.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
+        validation.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
     except InvalidParameterError as error:
         raise RefusedError(f"has a parameter that is not accepted ({str(error)[:200]})") from error
     return parameters

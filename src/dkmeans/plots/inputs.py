@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans.checks import check_index_arrays
+from dkmeans.data.value_checks import check_index_arrays
 from dkmeans.estimator import DiscriminativeKMeans
 
 

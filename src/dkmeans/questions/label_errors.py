@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from dkmeans.checks import InvalidParameterError, as_labels, check_same_kind
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_same_kind
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.questions import search
 from dkmeans.questions.neighbourhood import label_disagreement
 from dkmeans.questions.row_groups import group_rows, remembered_groups
-from dkmeans.readers.dask_blocks import is_dask
 from dkmeans.results.answers import Suspects
 
 _SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.checks import InvalidParameterError, is_real
+from dkmeans.data.value_checks import InvalidParameterError, is_real
 from dkmeans.fitted import Predictor
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.questions import search

@@ -14,10 +14,10 @@ from typing import NoReturn, Protocol, TypeAlias, TypeVar
 
 from distributed import Client, KilledWorker, wait
 
+from dkmeans.data.blocks import Batch
+from dkmeans.data.dask_collections import raise_unreadable
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Setting
-from dkmeans.readers.blocks import Batch
-from dkmeans.readers.dask_blocks import raise_unreadable
 from dkmeans.runners.dask_worker import (
     FIRST_SET,
     Answer,

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.data.blocks import Batch
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.kernels.threads import calm_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
-from dkmeans.readers.blocks import Batch
 from dkmeans.runners.local import LocalRunner
 
 R = TypeVar("R")

@@ -1,0 +1,405 @@
+"""The command line. Commands import what they need when they run, so that help stays quick."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import dkmeans
+from dkmeans.cli.errors import STOPPED, InputError, guard
+
+
+class Commands(TyperGroup):
+    """All commands, with errors told in a sentence, and `--debug` wherever it stands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move `--debug` to the front."""
+        end = args.index("--") if "--" in args else len(args)
+        if "--debug" in args[:end]:
+            args = ["--debug", *(a for a in args[:end] if a != "--debug"), *args[end:]]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with guard(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="dkmeans",
+    cls=Commands,
+    help="Discriminative k-means: labelled data in, labelled prototypes out.",
+    epilog="Start with: dkmeans demo, or dkmeans fit table.csv --label COLUMN",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # half the time to help, and it fits narrow terminals
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dkmeans {dkmeans.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where errors come from; with any command.")
+    ] = False,
+) -> None:
+    """Hold the options of the command itself."""
+
+
+class RefineOption(StrEnum):
+    """Ways to refine."""
+
+    margin = "margin"
+
+
+class GrowthOption(StrEnum):
+    """Ways to grow."""
+
+    best = "best"
+    paper = "paper"
+
+
+class MetricOption(StrEnum):
+    """Ways to measure distance."""
+
+    euclidean = "euclidean"
+    cosine = "cosine"
+
+
+class PictureKind(StrEnum):
+    """Pictures."""
+
+    cells = "cells"
+    tree = "tree"
+    path = "path"
+    confusion = "confusion"
+    margins = "margins"
+    prototypes = "prototypes"
+    growth = "growth"
+
+
+class ExportFormat(StrEnum):
+    """What models are exported as."""
+
+    onnx = "onnx"
+    json = "json"
+    csv = "csv"
+
+
+_ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.dkm).")]
+_Label = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Column of the labels; in .npz files the array, default y."),
+]
+_Weight = Annotated[str | None, typer.Option(metavar="COL", help="Column of weights of the rows.")]
+_Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COL", help="Column to leave out; may be given several times."),
+]
+_NumericOnly = Annotated[
+    bool, typer.Option("--numeric-only", help="Leave out all columns that are not numbers.")
+]
+_SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
+]
+_MaxClusters = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Most clusters; auto chooses on held-out rows. Without it, until every label fits.",
+    ),
+]
+_Refine = Annotated[
+    RefineOption | None,
+    typer.Option(help="Move the clusters for wider margins, at the same number."),
+]
+_Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise",
+        "--standardize",
+        help="Scale features to mean 0 and deviation 1; stored in the model.",
+    ),
+]
+_Array = Annotated[str, typer.Option(metavar="NAME", help="In .npz files, the array of the rows.")]
+_Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@app.command(short_help="Fit a model to a table with labels.")
+def fit(
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help=".csv, .tsv, .parquet, .feather or .npz file.")
+    ],
+    label: _Label = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to save.")] = Path("model.dkm"),
+    max_clusters: _MaxClusters = None,
+    refine: _Refine = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to test on, with the same columns.")
+    ] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Tell rows of no known class, with this rate of false alarms; needs --test.",
+        ),
+    ] = None,
+    weight: _Weight = None,
+    drop: _Drop = None,
+    numeric_only: _NumericOnly = False,
+    skip_missing: _SkipMissing = False,
+    standardise: _Standardise = False,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Give all classes the same weight.")
+    ] = False,
+    growth: Annotated[
+        GrowthOption, typer.Option(help="How clusters are added.")
+    ] = GrowthOption.best,
+    metric: Annotated[
+        MetricOption, typer.Option(help="What distance is.")
+    ] = MetricOption.euclidean,
+    array: _Array = "X",
+    threads: _Threads = None,
+    force: _Force = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Fit a model to a table with labels, and save it.
+
+    All columns of numbers are features, but the label and those left out with --drop.
+    """
+    from dkmeans.cli.fit_command import FitOptions, run_fit
+    from dkmeans.cli.rows import Wanted
+
+    run_fit(
+        train,
+        Wanted(label, weight, drop or (), numeric_only, skip_missing, array),
+        FitOptions(
+            out,
+            max_clusters=max_clusters,
+            refine=refine.value if refine else None,
+            growth=growth.value,
+            metric=metric.value,
+            balanced=balanced,
+            standardise=standardise,
+            threads=threads,
+            test=test,
+            reject=reject,
+            force=force,
+            quiet=quiet,
+        ),
+    )
+
+
+@app.command(short_help="Classify the rows of a table.")
+def predict(
+    model: _ModelFile,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the model's columns.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help=".csv, .tsv, .parquet or .feather file; - prints CSV.",
+            show_default=False,
+        ),
+    ],
+    force: _Force = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Write the new columns alone, not those of DATA.")
+    ] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of every class.")
+    ] = False,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Not a feature; for models without column names."),
+    ] = None,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="No prediction where values are missing.")
+    ] = False,
+    array: _Array = "X",
+    quiet: _Quiet = False,
+) -> None:
+    """Add class, probability, cluster id and distance to the rows of a table.
+
+    Columns are found by name; their order does not matter, and others are passed on. Rows are read
+    and written in batches, so the table may be larger than the memory.
+    """
+    from dkmeans.cli.predict_command import PredictOptions, run_predict
+
+    run_predict(
+        model,
+        data,
+        PredictOptions(
+            out, force, drop or (), skip_missing, probabilities, only, array=array, quiet=quiet
+        ),
+    )
+
+
+@app.command(short_help="Show what a model file holds.")
+def inspect(
+    model: _ModelFile,
+    clusters: Annotated[bool, typer.Option("--clusters", help="List every cluster, too.")] = False,
+) -> None:
+    """Show what a model is: classes, sizes, purity, parameters, how it was trained."""
+    from dkmeans.cli.inspect_command import run_inspect
+
+    run_inspect(model, clusters=clusters)
+
+
+@app.command(short_help="Draw a model, or data after a fit.")
+def plot(
+    source: Annotated[
+        Path, typer.Argument(metavar="MODEL|DATA", help="Model, or labelled table to fit first.")
+    ],
+    kind: Annotated[PictureKind, typer.Option(help="Which picture.")] = PictureKind.cells,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=".png, .svg or .pdf; named after the kind.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to draw, for a model.")
+    ] = None,
+    label: _Label = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Size of images, for --kind prototypes.")
+    ] = None,
+    max_clusters: _MaxClusters = None,
+    refine: _Refine = None,
+    drop: _Drop = None,
+    numeric_only: _NumericOnly = False,
+    skip_missing: _SkipMissing = False,
+    standardise: _Standardise = False,
+    array: _Array = "X",
+    force: _Force = False,
+) -> None:
+    """Draw a model, or labelled data after a fit.
+
+    cells: regions of the classes. tree: who split from whom. path: error against number of
+    clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
+    round, for two features.
+    """
+    from dkmeans.cli.plot_command import PlotOptions, run_plot
+    from dkmeans.cli.rows import Wanted
+
+    run_plot(
+        source,
+        kind.value,
+        Wanted(label, None, drop or (), numeric_only, skip_missing, array),
+        PlotOptions(
+            out,
+            data,
+            shape,
+            max_clusters,
+            refine.value if refine else None,
+            standardise=standardise,
+            force=force,
+        ),
+    )
+
+
+@app.command(short_help="Write a model as ONNX, JSON or CSV.")
+def export(
+    model: _ModelFile,
+    format: Annotated[ExportFormat, typer.Option(help="What to write.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
+    ] = None,
+    force: _Force = False,
+) -> None:
+    """Write a model for other programs: a graph that predicts, or its prototypes.
+
+    onnx: for any ONNX runtime, stored scaling included. json, csv: prototypes with their class,
+    size and id.
+    """
+    from dkmeans.cli.export_command import run_export
+
+    run_export(model, format.value, out, force=force)
+
+
+@app.command(
+    short_help="Compare with other methods.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def benchmark(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which; lists them if not given.")
+    ] = None,
+) -> None:
+    """Compare on data that comes along (digits, wine, breast-cancer, moons).
+
+    Inside a checkout, the scripts of its folder benchmarks/ are there as well; options after
+    their name are theirs.
+    """
+    from dkmeans.cli.benchmark_command import run_benchmark
+
+    raise typer.Exit(run_benchmark(name, ctx.args))
+
+
+@app.command(short_help="Fit built-in data, compare, draw two figures.")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
+) -> None:
+    """Fit built-in data, compare with k-means and 1-NN, and draw two figures."""
+    from dkmeans.cli.demo_command import run_demo
+
+    run_demo(out)
+
+
+class Experiment(StrEnum):
+    """Parts of the paper's evaluation."""
+
+    synthetic = "synthetic"
+    sequences = "sequences"
+    faces = "faces"
+    all = "all"
+
+
+@app.command(short_help="Run the experiments of the paper.")
+def reproduce(
+    what: Annotated[Experiment, typer.Argument(help="Which experiments to run.")],
+    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and the report.")] = Path(
+        "reproduction"
+    ),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Extended Yale B: the CroppedYale folder or an .npz file."),
+    ] = None,
+    queries: Annotated[
+        int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
+    ] = None,
+    people: Annotated[
+        int | None, typer.Option(min=2, help="Use the first people only; all if not given.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes; all cores if not given.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments and set its claims beside what is measured.
+
+    Without --data the faces are rendered. What is done is kept in the folder: stop with Ctrl-C
+    and run the same command again to go on.
+    """
+    from dkmeans_paper.command import reproduce as run
+    from dkmeans_paper.faces import DataError
+
+    try:
+        run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
+    except DataError as error:
+        raise InputError(str(error)) from error
+    except KeyboardInterrupt:
+        typer.echo("Stopped. Run the same command again to go on.", err=True)
+        raise typer.Exit(STOPPED) from None

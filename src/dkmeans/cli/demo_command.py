@@ -1,0 +1,146 @@
+"""The demonstration: fit built-in data, compare, draw."""
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.box import SIMPLE_HEAD
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from sklearn.datasets import load_digits, make_moons
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from dkmeans.atomic import replacing
+from dkmeans.baselines import ClasswiseKMeans
+from dkmeans.cli.console import say, stdout
+from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.plots.display import Display
+from dkmeans.plots.growth import GrowthDisplay
+from dkmeans.plots.images import PrototypeImagesDisplay
+
+DIGITS_BUDGET = 40
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to learn from and rows held out."""
+
+    X_train: npt.NDArray[np.float64]
+    X_test: npt.NDArray[np.float64]
+    y_train: npt.NDArray[np.int64]
+    y_test: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table."""
+
+    method: str
+    clusters: str
+    rounds: str
+    train_error: float
+    test_error: float
+    seconds: float
+
+
+def split_sets() -> dict[str, Split]:
+    """Load the two data sets, a fifth of each held out."""
+    sets = {
+        "two moons": make_moons(500, noise=0.15, random_state=0),
+        "digits": load_digits(return_X_y=True),
+    }
+    return {
+        name: Split(*train_test_split(X, y, test_size=0.2, stratify=y, random_state=0))
+        for name, (X, y) in sets.items()
+    }
+
+
+def measure(method: str, model: Any, data: Split) -> Line:
+    """Fit a model and take its errors and the time of the fit."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverfittingWarning)
+        model.fit(data.X_train, data.y_train)
+    seconds = time.perf_counter() - start
+    centers = getattr(model, "cluster_centers_", data.X_train)
+    return Line(
+        method,
+        str(len(centers)),
+        str(getattr(model, "n_iter_", "")),
+        1 - model.score(data.X_train, data.y_train),
+        1 - model.score(data.X_test, data.y_test),
+        seconds,
+    )
+
+
+def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
+    """Measure dkmeans, with and without a budget, and what people use today."""
+    lines = []
+    for limit in (budget, None) if budget else (None,):
+        step(f"dkmeans, {f'budget {limit}' if limit else 'to convergence'}")
+        title = f"dkmeans, budget {limit}" if limit else "dkmeans, converged"
+        model = DiscriminativeKMeans(limit)
+        lines.append(measure(title, model, data))
+        if limit:
+            step("dkmeans, refined")
+            refined = DiscriminativeKMeans(limit, refine="margin")
+            lines.append(measure("dkmeans, refined", refined, data))
+        step(f"class-wise k-means, {model.n_clusters_} centres")
+        lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
+    step("1-NN")
+    lines.append(measure("1-NN on all rows", KNeighborsClassifier(1), data))
+    return lines
+
+
+def run_demo(out: Path) -> None:
+    """Run everything and tell where the figures are."""
+    console = stdout()
+    out.mkdir(parents=True, exist_ok=True)
+    sets = split_sets()
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("data", "method"):
+        table.add_column(name, no_wrap=True)
+    for name in ("clusters", "rounds", "train\nerror %", "held-out\nerror %", "seconds\nto fit"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=11)
+
+        def step(text: str) -> None:
+            progress.update(task, description=text, advance=1)
+
+        for name, data in sets.items():
+            for line in compare(data, DIGITS_BUDGET if name == "digits" else None, step):
+                table.add_row(
+                    name,
+                    line.method,
+                    line.clusters,
+                    line.rounds,
+                    f"{100 * line.train_error:.1f}",
+                    f"{100 * line.test_error:.1f}",
+                    f"{line.seconds:.3f}",
+                )
+            table.add_section()
+        step("drawing the growth")
+        moons, digits = sets["two moons"], sets["digits"]
+        growth = GrowthDisplay.from_estimator(
+            DiscriminativeKMeans(growth="paper"), moons.X_train, moons.y_train
+        )
+        _save(growth, out / "growth.png")
+        step("drawing the prototypes")
+        model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)
+        images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
+        _save(images, out / "prototypes.png")
+    console.print(table)
+    say(console, f"Figures: {out / 'growth.png'}, {out / 'prototypes.png'}", soft_wrap=True)
+
+
+def _save(display: Display, path: Path) -> None:
+    with replacing(path) as file:
+        display.figure_.savefig(file, dpi=110, format="png")

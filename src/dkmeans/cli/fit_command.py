@@ -1,0 +1,183 @@
+"""`dkmeans fit`: from a table to a model file."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dkmeans.cli.console import say, stderr, stdout
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_progress import FitProgress
+from dkmeans.cli.fit_report import Errors, report
+from dkmeans.cli.loaded_model import LoadedModel
+from dkmeans.cli.output_files import check_free
+from dkmeans.cli.rows import (
+    Labelled,
+    LargeTable,
+    Template,
+    Wanted,
+    open_labelled,
+    read_labelled,
+)
+from dkmeans.cli.table_input import check_format
+from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.files.model_file import save
+from dkmeans.progress import listening
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit, and where to write the model."""
+
+    out: Path
+    max_clusters: str | None = None
+    refine: str | None = None
+    growth: str = "best"
+    metric: str = "euclidean"
+    balanced: bool = False
+    standardise: bool = False
+    threads: int | None = None
+    test: Path | None = None
+    reject: float | None = None
+    force: bool = False
+    quiet: bool = False
+
+
+def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
+    """Read rows, fit, judge, save and tell."""
+    check_free(options.out, train, options.test, force=options.force)
+    if options.reject is not None and options.test is None:
+        raise InputError("--reject needs rows that are not fitted: name a file of them as --test.")
+    check_format(train)
+    model = make_model(options)
+    rows = open_labelled(train, wanted)
+    if isinstance(rows, Labelled) and len(np.unique(rows.y)) < 2:
+        raise InputError(_one_class(train, rows.y[0]))
+    test = None if options.test is None else _read_test(options, wanted, Template.of(rows))
+    notes = [*rows.notes, *(f"{options.test}: {n}" for n in (test.notes if test else ()))]
+    console = stderr()
+    if not options.quiet:
+        for note in notes:
+            say(console, note)
+    seconds = fit_rows(model, rows, options, console)
+    core = LoadedModel(model).core
+    if len(core.classes_) < 2:
+        raise InputError(_one_class(train, core.classes_[0]))
+    errors = Errors.of(model, rows)
+    test_errors = None if test is None else Errors.of(model, test)
+    if options.reject is not None and isinstance(test, Labelled):
+        choose_thresholds(LoadedModel(model), test, options.reject)
+    save(model, options.out)
+    if not options.quiet:
+        report(
+            stdout(),
+            LoadedModel(model),
+            errors,
+            test_errors,
+            seconds=seconds,
+            saved=options.out.resolve(),
+        )
+
+
+def make_model(options: FitOptions) -> Any:
+    """Make the estimator that the options ask for, behind a scaler if they do."""
+    model = DiscriminativeKMeans(
+        _budget(options.max_clusters),
+        refine=options.refine,  # type: ignore[arg-type]
+        growth=options.growth,  # type: ignore[arg-type]
+        metric=options.metric,  # type: ignore[arg-type]
+        class_weight="balanced" if options.balanced else None,
+        n_threads=options.threads,
+    )
+    if not options.standardise:
+        return model
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), model)
+
+
+def _budget(text: str | None) -> Any:
+    if text is None or text == "auto":
+        return text
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise InputError(f"--max-clusters {text}: it must be a whole number >= 1, or auto.")
+    return int(text)
+
+
+def _read_test(options: FitOptions, wanted: Wanted, like: Template) -> Labelled | LargeTable:
+    """Read rows to test on; those that thresholds are chosen by are needed in memory."""
+    assert options.test is not None
+    if options.reject is not None:
+        return read_labelled(options.test, wanted, like)
+    return open_labelled(options.test, wanted, like)
+
+
+def _one_class(train: Path, label: Any) -> str:
+    return f"All rows of {train.name} have the label {label!s}; two classes are needed."
+
+
+def fit_rows(model: Any, rows: Labelled | LargeTable, options: FitOptions, console: Any) -> float:
+    """Fit with a bar, tell what the library warns of, and return the seconds it took."""
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        progress = FitProgress(console, options.refine, quiet=options.quiet)
+        with progress, listening(progress.hear):
+            if isinstance(rows, LargeTable):
+                _fit_blocks(model, rows)
+            else:
+                _fit_arrays(model, rows)
+    for warning in caught if not options.quiet else ():
+        say(console, f"Note: {_in_options(str(warning.message))}")
+    return time.perf_counter() - start
+
+
+def _fit_arrays(model: Any, rows: Labelled) -> None:
+    """Fit rows in memory."""
+    X, step = rows.X, "discriminativekmeans__"
+    if not LoadedModel(model).is_scaled:
+        X, step = rows.array(), ""
+    weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
+    model.fit(X, rows.y, **weight)
+
+
+def _fit_blocks(model: Any, rows: LargeTable) -> None:
+    """Fit rows that are read in blocks; the scaler reads them once, before the rest."""
+    loaded = LoadedModel(model)
+    loaded.core.set_params(memory_mb=rows.memory_mb)
+    if not loaded.is_scaled:
+        loaded.core.fit(rows)
+        return
+    scaler = model[0]
+    for block in rows.blocks():
+        scaler.partial_fit(block.X)
+
+    def scaled() -> Iterator[tuple[Any, ...]]:
+        for block in rows.blocks():
+            weight = () if block.weight is None else (block.weight,)
+            yield scaler.transform(block.X), block.y, *weight
+
+    loaded.core.fit(scaled)
+
+
+def choose_thresholds(model: LoadedModel, test: Labelled, rate: float) -> None:
+    """Let a model reject, by those rows to test on that are of classes that it knows."""
+    known = np.flatnonzero(np.isin(test.y, model.core.classes_))
+    rows = test.X[known] if isinstance(test.X, np.ndarray) else test.X.take(known)
+    try:
+        model.core.set_rejection(model.scaled(rows), false_alarm_rate=rate)
+    except ValueError as error:
+        text = str(error).replace("false_alarm_rate=", "").replace("X has", "--test has")
+        raise InputError(f"--reject {text}") from error
+
+
+def _in_options(message: str) -> str:
+    """Speak of options where the library speaks of parameters."""
+    return message.replace("set max_clusters (a budget, or 'auto')", "set --max-clusters").replace(
+        " or min_cluster_size", ""
+    )

@@ -1,0 +1,52 @@
+"""Model files as commands see them: a classifier, with or without stored scaling before it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dkmeans.cli.errors import InputError, check_exists
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A fitted model: `whole` may be a pipeline, whose last step is `core`."""
+
+    whole: Any
+
+    @property
+    def core(self) -> Any:
+        """The `DiscriminativeKMeans`."""
+        return self.whole[-1] if hasattr(self.whole, "steps") else self.whole
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it standardises rows first."""
+        return self.core is not self.whole
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of its features, if it has them."""
+        names = getattr(self.whole, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    @property
+    def template(self) -> Any:
+        """What labelled rows for the model must be like."""
+        from dkmeans.cli.rows import Template
+
+        return Template(self.names, self.core.n_features_in_, self.core.classes_.dtype.kind in "UO")
+
+    def scaled(self, X: Any) -> Any:
+        """Do what comes before the classifier."""
+        return self.whole[:-1].transform(X) if self.is_scaled else X
+
+
+def load_model(path: Path) -> LoadedModel:
+    """Load a model file."""
+    import dkmeans
+    from dkmeans.cli.table_input import is_data_file
+
+    check_exists(path)
+    if is_data_file(path):
+        raise InputError(f"{path.name} is a table, where a model (.dkm) is needed.")
+    return LoadedModel(dkmeans.load(path))

@@ -1,0 +1,260 @@
+"""`dkmeans predict`: classes, probabilities, clusters and distances for the rows of a table."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from dkmeans.cli.array_files import is_array_file, read_arrays
+from dkmeans.cli.console import label_text, plural, say, stderr, stdout
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.loaded_model import LoadedModel, load_model
+from dkmeans.cli.output_files import STDOUT, check_free, output_format, table_writer
+from dkmeans.cli.rows import count_missing, describe_missing, named_columns
+from dkmeans.cli.table_input import (
+    check_column,
+    check_format,
+    check_model_columns,
+    check_names,
+    open_input,
+    possible_features,
+)
+from dkmeans.data.column_values import as_numbers, is_numeric, missing_numbers
+from dkmeans.data.table_formats import TableFile
+
+COLUMNS = ("class", "probability", "cluster_id", "distance")
+_DISTANCES = 1 << 22  # distances to prototypes held at once
+_ARRAY_ROWS = 1 << 16  # rows of an array predicted at once
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """What to read, and what to write where."""
+
+    out: Path
+    force: bool = False
+    drop: Sequence[str] = ()
+    skip_missing: bool = False
+    probabilities: bool = False
+    only: bool = False
+    array: str = "X"
+    quiet: bool = False
+
+
+def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
+    """Predict batch by batch, and put the file in place when it is whole."""
+    check_free(options.out, path, data, force=options.force)
+    output_format(options.out)
+    model = load_model(path)
+    check_format(data)
+    if is_array_file(data):
+        source: _Source = _Arrays(data, model, options)
+    else:
+        source = _Table(open_input(data), model, options)
+    console = stderr()
+    for note in source.notes if not options.quiet else ():
+        say(console, note)
+    columns = [*COLUMNS]
+    if hasattr(model.core, "rejection_"):
+        columns.append("known")
+    shown = len(columns)
+    if options.probabilities:
+        columns += [f"probability_{label_text(label)}" for label in model.core.classes_]
+    titles = _titles(columns, [] if options.only else source.kept)
+    n_rows = n_lost = 0
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or options.quiet,
+    )
+    with table_writer(options.out) as writer, bar:
+        task = bar.add_task("", rows=0, total=source.n_rows)
+        for kept, X, lost in source.batches():
+            found = predictions(model, X, lost, probabilities=options.probabilities)
+            before = [] if options.only else kept
+            names = [] if options.only else source.kept
+            arrays = [*before, *found]
+            writer.write(pa.RecordBatch.from_arrays(arrays, names=[*names, *titles]))
+            n_rows += len(lost)
+            n_lost += int(lost.sum())
+            bar.update(task, rows=n_rows, completed=n_rows)
+        if not n_rows:
+            raise InputError(f"{data} has column names, but no rows.")
+    if options.quiet:
+        return
+    if n_lost:
+        say(console, f"{n_lost:,} of {plural(n_rows, 'row')} have missing values: not predicted.")
+    target = console if options.out == STDOUT else stdout()
+    where = "" if options.out == STDOUT else f" written to {options.out}"
+    say(target, f"{plural(n_rows, 'row')}{where}, with the columns {', '.join(titles[:shown])}.")
+
+
+def predictions(
+    model: LoadedModel, X: Any, lost: npt.NDArray[np.bool_], *, probabilities: bool = False
+) -> list[Any]:
+    """Predict rows; those that are lost get nulls.
+
+    Returns
+    -------
+    columns : list of pyarrow arrays
+        Class, its probability, id of the cluster, distance to its prototype; whether it is known,
+        if the model can tell; on request the probability of each class.
+    """
+    core, n = model.core, len(lost)
+    nearest = np.zeros(n, dtype=np.intp)
+    distance = np.zeros(n)
+    shares = np.zeros((n, len(core.classes_)))
+    tells, known = hasattr(core, "rejection_"), np.zeros(n, dtype=bool)
+    rows = np.flatnonzero(~lost)
+    step = max(1, _DISTANCES // core.n_clusters_)
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        part = X.take(some) if isinstance(X, pa.Table) else X[some]
+        scaled = model.scaled(part)
+        distances = core.transform(scaled)
+        nearest[some] = distances.argmin(axis=1)
+        distance[some] = distances[np.arange(len(some)), nearest[some]]
+        shares[some] = core.predict_proba(scaled)
+        if tells:
+            known[some] = core.is_known(scaled)
+    label = core.cluster_classes_[nearest]
+    code = np.searchsorted(core.classes_, label)
+    columns = [
+        pa.array(label.tolist() if label.dtype.kind in "UO" else label, mask=lost),
+        pa.array(shares[np.arange(n), code], mask=lost),
+        pa.array(core.cluster_ids_[nearest], mask=lost),
+        pa.array(distance, mask=lost),
+    ]
+    if tells:
+        columns.append(pa.array(known, mask=lost))
+    if probabilities:
+        columns += [pa.array(column, mask=lost) for column in shares.T]
+    return columns
+
+
+def _titles(columns: list[str], kept: Sequence[str]) -> list[str]:
+    """Name the new columns; a name that is taken gets a prefix."""
+    titles: list[str] = []
+    for name in columns:
+        while name in kept or name in titles:
+            name = f"predicted_{name}"
+        titles.append(name)
+    return titles
+
+
+class _Source:
+    """Rows to predict, in batches."""
+
+    kept: Sequence[str] = ()  # names of the columns that go to the output
+    notes: Sequence[str] = ()  # what was left out
+    n_rows: int | None = None
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        """Give columns for the output, features, and whether each row has missing values."""
+        raise NotImplementedError
+
+
+class _Table(_Source):
+    """The rows of a table: the model's columns by name, whatever their order."""
+
+    def __init__(self, file: TableFile, model: LoadedModel, options: PredictOptions) -> None:
+        self._file, self._model, self._options = file, model, options
+        self.kept, self.n_rows = file.names, file.n_rows
+        for name in options.drop:
+            check_column(file, name, "--drop")
+        if model.names is not None:
+            self._features = check_model_columns(file, model.names)
+        else:
+            notes: list[str] = []
+            self._features, self.notes = self._numeric(notes), notes
+        # Text is passed on as it is, where the output is text; features are read as numbers here.
+        self._keeps_text = output_format(options.out).is_text
+        self._types = dict.fromkeys(file.names if self._keeps_text else self._features, pa.string())
+        if file.is_text and not self._keeps_text and not options.only:
+            others = [name for name in file.names if name not in self._types]
+            self._types |= file.types(others, others)
+
+    def _numeric(self, notes: list[str]) -> list[str]:
+        features = possible_features(self._file, self._options.drop, notes)
+        types = self._file.types(features)
+        if self._file.is_text and not self._file.count_rows():
+            raise InputError(f"{self._file.path} has column names, but no rows.")
+        names = [name for name in features if is_numeric(types[name])]
+        check_names(self._file, names)
+        width = self._model.core.n_features_in_
+        if len(names) != width:
+            raise InputError(
+                f"{self._file.path.name} has {plural(len(names), 'column')} of numbers; the model "
+                f"has {plural(width, 'feature')} without names: leave others out with --drop."
+            )
+        return names
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        first_row = 1
+        place = {name: at for at, name in enumerate(self._features)}
+        for batch in self._file.batches(types=self._types):
+            columns = [as_numbers(batch.column(name), name, first_row) for name in self._features]
+            lost = {
+                n: missing_numbers(column)
+                for n, column in zip(self._features, columns, strict=True)
+            }
+            bad = np.logical_or.reduce(list(lost.values()))
+            if bad.any() and not self._options.skip_missing:
+                counts = {name: int(mask.sum()) for name, mask in lost.items()}
+                which = f"rows {first_row:,} to {first_row + len(bad) - 1:,}"
+                raise InputError(
+                    f"{self._file.path.name}, {which}: {describe_missing(counts, bad)}. Fill them "
+                    "in, or leave their predictions empty with --skip-missing."
+                )
+            kept = []
+            for name in self.kept:
+                as_read = batch.column(name)
+                if name in place and self._file.is_text and not self._keeps_text:
+                    as_read = columns[place[name]]
+                kept.append(as_read)
+            yield kept, self._rows(columns), bad
+            first_row += len(bad)
+
+    def _rows(self, columns: list[Any]) -> Any:
+        if self._model.names is not None:
+            return named_columns(columns, self._features)
+        return np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns])
+
+
+class _Arrays(_Source):
+    """The rows of an array; the output has predictions alone."""
+
+    def __init__(self, path: Path, model: LoadedModel, options: PredictOptions) -> None:
+        (X,) = read_arrays(path, [options.array])
+        width = model.core.n_features_in_
+        X = X.reshape(len(X), -1) if X.ndim else X.reshape(0, 0)
+        if X.shape[1] != width:
+            raise InputError(
+                f"{path.name}: array {options.array!r} has {plural(X.shape[1], 'feature')}, the "
+                f"model {width}."
+            )
+        self._X = X if X.dtype == np.float32 else X.astype(np.float64)
+        self._names, self._options, self._path = model.names, options, path
+        self.n_rows = len(X)
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for start in range(0, len(self._X), _ARRAY_ROWS):
+            X = self._X[start : start + _ARRAY_ROWS]
+            bad = np.isnan(X).any(axis=1)
+            if bad.any() and not self._options.skip_missing:
+                raise InputError(
+                    f"{self._path.name}: {count_missing(bad)}. Fill "
+                    "them in, or leave their predictions empty with --skip-missing."
+                )
+            rows = X
+            if self._names is not None:
+                rows = named_columns([pa.array(column) for column in X.T], self._names)
+            yield [], rows, bad

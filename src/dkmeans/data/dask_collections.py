@@ -1,0 +1,173 @@
+"""Dask arrays and dataframes: one delayed batch per partition."""
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from dkmeans.data.blocks import Batch, BlockSource, SourceError, csr_of_block, labels_of_block
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether X is a Dask collection, without importing Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+class DaskBlocks(BlockSource):
+    """Partitions of Dask collections, computed one after the other if no cluster is active.
+
+    Parameters
+    ----------
+    X : Dask array or dataframe
+    y : Dask array or series, array, or name of a column of X
+    weight : the same, or None
+    """
+
+    def __init__(self, X: Any, y: Any, weight: Any) -> None:
+        from dask import delayed
+
+        if hasattr(X, "columns"):
+            X, y = _column(X, y, "y")
+            X, weight = _column(X, weight, "sample_weight")
+        elif getattr(X, "ndim", 2) != 2:
+            raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
+        elif X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        check_numbers(X)
+        self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        if self.names is not None and not all(isinstance(name, str) for name in X.columns):
+            self.names = None
+        columns = [_delayed(X)]
+        columns += [_aligned(X, part, name) for part, name in ((y, "y"), (weight, "sample_weight"))]
+        names = list(X.columns) if hasattr(X, "columns") else None
+        make = delayed(_batch)
+        self.batches = [
+            make(*parts, names, f"partition {number}")
+            for number, parts in enumerate(zip(*columns, strict=True))
+        ]
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        for number, batch in enumerate(self.batches):
+            try:
+                found = batch.compute()
+            except Exception as problem:
+                raise_unreadable(number, problem)
+            yield found
+
+
+def raise_unreadable(number: int, problem: Exception) -> NoReturn:
+    """Raise an error that names the partition, unless the problem does so itself."""
+    if isinstance(problem, SourceError):
+        raise problem
+    kind = type(problem).__name__
+    raise SourceError(f"Partition {number} cannot be read: {kind}: {problem}") from problem
+
+
+def check_numbers(X: Any) -> None:
+    """Raise an error if X is known not to be numbers, before anything is computed."""
+    if not hasattr(X, "columns"):
+        if X.dtype.kind not in "biuf":
+            raise SourceError(f"X must be numbers, but the Dask array is of type {X.dtype}.")
+        return
+    from pandas.api.types import is_complex_dtype, is_numeric_dtype
+
+    odd = [name for name, dtype in X.dtypes.items() if not is_numeric_dtype(dtype)]
+    if odd:
+        raise SourceError(f"X has columns that are not numbers: {odd}. Encode or drop them.")
+    odd = [name for name, dtype in X.dtypes.items() if is_complex_dtype(dtype)]
+    if odd:
+        raise SourceError(
+            f"X has columns that are not real numbers: {odd}. Split them into real and imaginary "
+            "parts."
+        )
+
+
+def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
+    """Split a named column from a dataframe."""
+    if not isinstance(column, str):
+        return X, column
+    if column not in X.columns:
+        raise SourceError(f"{name}={column!r} is no column of X, which has {list(X.columns)}.")
+    return X.drop(columns=[column]), X[column]
+
+
+def _delayed(X: Any) -> list[Any]:
+    """List the partitions without full optimization.
+
+    Optimization joins partitions by the number of columns read from a file, and thus differently
+    for features and labels.
+    """
+    X = X.simplify() if hasattr(X, "simplify") else X  # reads no more columns than it has
+    return list(np.ravel(X.to_delayed(optimize_graph=hasattr(X, "chunks"))))
+
+
+def _aligned(X: Any, column: Any, name: str) -> list[Any]:
+    """Partition a column as X is partitioned."""
+    n = X.npartitions
+    if column is None:
+        return [None] * n
+    if is_dask(column):
+        known = hasattr(X, "chunks") and hasattr(column, "chunks")
+        if known and not np.isnan([*X.chunks[0], *column.chunks[0]]).any():
+            if column.shape[0] != X.shape[0]:
+                raise SourceError(f"X has {X.shape[0]} rows, but {name} has {column.shape[0]}.")
+            column = column.rechunk((X.chunks[0],))
+        if column.npartitions != n:
+            raise SourceError(
+                f"X has {n} partitions, but {name} has {column.npartitions}: cut both alike, for "
+                "instance by taking them from the same dataframe."
+            )
+        return _delayed(column)
+    column = np.asarray(column)
+    sizes = _sizes(X)
+    if sum(sizes) != len(column):
+        raise SourceError(f"X has {sum(sizes)} rows, but {name} has {len(column)}.")
+    ends = np.cumsum(sizes)
+    return [column[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _sizes(X: Any) -> list[int]:
+    if hasattr(X, "chunks"):
+        if np.isnan(X.chunks[0]).any():
+            X = X.copy()
+            X.compute_chunk_sizes()
+        return [int(size) for size in X.chunks[0]]
+    return [int(size) for size in X.map_partitions(len).compute()]
+
+
+def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> Batch:
+    """Convert one partition to arrays."""
+    if names is not None and list(X.columns) != names:
+        raise SourceError(
+            f"The columns of {where} are {list(X.columns)}, but those of the dataframe are {names}."
+        )
+    X = _values(X, where)
+    y = _labels(y, where)
+    if y.shape != X.shape[:1]:
+        raise SourceError(
+            f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per row "
+            "is needed."
+        )
+    return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+
+
+def _values(X: Any, where: str) -> Any:
+    if hasattr(X, "to_numpy"):
+        values = X.to_numpy()
+        # Columns that may lack values come as objects.
+        return values if values.dtype != object else X.to_numpy(np.float64, na_value=np.nan)
+    if not sp.issparse(X):
+        return np.asarray(X)
+    return csr_of_block(X, where)
+
+
+def _labels(y: Any, where: str) -> Any:
+    if y is None:
+        raise SourceError("y is missing: a Dask X needs labels, or the name of a column.")
+    if hasattr(y, "isna") and y.isna().any():
+        count = int(y.isna().sum())
+        raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
+    labels = labels_of_block(y, where)
+    return labels.astype(str) if labels.dtype == object else labels

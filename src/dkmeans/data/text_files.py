@@ -1,0 +1,106 @@
+"""Tables as text: encoding, separator, the names of columns, and how to write them."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+BLOCK_BYTES = 1 << 22  # bytes of text parsed at a time
+# What stands for a missing number; in columns of text, these are text.
+NULL_VALUES = [*pa_csv.ConvertOptions().null_values, "?", "None", "none"]
+_NUMBER_BYTES = 32  # bytes of a number at most, with its separator
+_MAX_BLOCK_BYTES = (1 << 31) - 1  # limit of pyarrow
+_DELIMITERS = ",;\t"  # the first that is in the header separates columns
+
+
+def header_line(path: Path) -> str:
+    """Read the first line; bytes that are not UTF-8 become lone surrogates."""
+    with _decoded(path) as text:
+        return text.readline()
+
+
+def delimiter_of(path: Path) -> str:
+    """Tell what separates columns: some programs write semicolons or tabs into .csv files."""
+    names = header_line(path)
+    return next((delimiter for delimiter in _DELIMITERS if delimiter in names), _DELIMITERS[0])
+
+
+def header(path: Path, delimiter: str) -> list[str]:
+    """Read the names of the columns, however long they are."""
+    with _decoded(path) as text:
+        names = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+    "".join(names).encode()  # raises an error if they are not UTF-8
+    return names
+
+
+def bytes_per_block(names: Sequence[str]) -> int:
+    """Tell how much text to parse at a time: no less than the header, or a row of numbers."""
+    row = sum(len(name.encode()) + _NUMBER_BYTES for name in names)
+    return min(max(BLOCK_BYTES, row), _MAX_BLOCK_BYTES)
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file for pyarrow, decompressed if its name ends in `.gz`."""
+    return pa.input_stream(str(path), compression="gzip" if _is_compressed(path) else None)
+
+
+def find_not_utf8(path: Path) -> str | None:
+    """Say where a file has bytes that are not UTF-8; None if it has none."""
+    try:
+        with _opened(path) as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"line {number:,} has the byte 0x{line[error.start]:02X}"
+    except (OSError, EOFError, zlib.error):
+        pass  # something else is wrong with it
+    return None
+
+
+class CsvWriter:
+    """Writes text with no more quotes than it needs."""
+
+    def __init__(self, file: Any, schema: Any, delimiter: str) -> None:
+        self._file, self._delimiter = file, delimiter
+        self._unquoted = pa_csv.WriteOptions(
+            include_header=False, delimiter=delimiter, quoting_style="none"
+        )
+        self._write_rows([schema.names])
+
+    def write_batch(self, batch: Any) -> None:
+        """Write a batch."""
+        buffer = io.BytesIO()
+        try:
+            pa_csv.write_csv(batch, buffer, self._unquoted)
+        except pa.ArrowInvalid:  # a value needs quotes
+            columns = [column.to_pylist() for column in batch.columns]
+            self._write_rows(zip(*columns, strict=True))
+        else:
+            self._file.write(buffer.getbuffer())
+
+    def close(self) -> None:
+        """Do nothing: text needs no end."""
+
+    def _write_rows(self, rows: Any) -> None:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode())
+
+
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path) if _is_compressed(path) else path.open("rb"))
+
+
+def _decoded(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened(path), "utf-8-sig", "surrogateescape", newline="")
