@@ -579,7 +579,7 @@ class NaiveBest(Naive):
             children = self.stage()
             if children is None:
                 break
-            if self.k is not None and (noisy or not self.margin_cost(children) < cost):
+            if self.k is not None and (noisy or not self.margin_cost(children) < (1 - 1e-9) * cost):
                 wary = self.stage(wary=True)
                 limit = (1 - 1e-9) * self.margin_cost(children)
                 if wary is not None and self.margin_cost(wary) < limit:

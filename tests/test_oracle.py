@@ -123,6 +123,17 @@ def test_classes_get_their_prototypes_back_as_in_the_oracle(data, growth, extra,
     compare(X, y, w, "size", budget, size, rounds, growth)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_gain_below_rounding_is_none_as_in_the_oracle():
+    # The first split moves the cost by less than the engine rounds it to.
+    left = [-1, 1, 1, -2, -3, -3, 2, -2, 0, 2, -3, 2, 0, -3, 3, 2, -2, 2, -2, -1, 0]
+    right = [-1, -1, 3, -3, 3, -2, 1, 3, -1, 0, 3, -1, 2, -3, -2, 2, 3, 2, -2, -3, 0]
+    X = np.stack([left, right], axis=1) / 2
+    y = np.array([0, 4, 3, 5, 2, 3, 3, 1, 0, 3, 0, 4, 1, 0, 3, 3, 3, 4, 2, 1, 3])
+    w = np.array([4.0, 5, 3, 5, 5, 2, 5, 5, 4, 4, 0, 2, 2, 0, 5, 1, 2, 1, 0, 0, 0])
+    compare(X, y, w, budget=8, min_size=3, max_iter=3, growth="best")
+
+
 @settings(max_examples=strategies.examples(150), deadline=None)
 @given(data=strategies.weighted(), repulsion=strategies.repulsions, size=st.integers(1, 5))
 def test_small_groups_earn_no_child_as_in_the_oracle(data, repulsion, size):

@@ -36,7 +36,7 @@ _SLOPE = 5.0  # of the cost that tells which clusters to split
 _SETTLE, _SETTLE_LAST = 3, 30  # moves to the means after a stage, and at the end
 _SETTLE_WARILY_LAST = 10  # the same where each move takes a look at all prototypes
 _SHARES = 64  # steps between nothing and the whole weight of a row
-_LESS = 1 - 1e-9  # the wary way must cost less by more than rounding
+_LESS = 1 - 1e-9  # what costs less must do so by more than rounding
 _PATIENCE = 5  # stages without gain before the guaranteed ending takes over
 
 
@@ -63,7 +63,7 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
                 break
             seen = field.margins(_as_prototypes(children))
             cost = field.cost(seen, FINAL_SLOPE)
-            if rules.max_clusters is not None and (noisy or not cost < state.margin_cost):
+            if rules.max_clusters is not None and (noisy or not cost < _LESS * state.margin_cost):
                 wary = _stage(run, state, field, margins, wary=True)
                 if wary is not None:
                     seen_warily = field.margins(_as_prototypes(wary))

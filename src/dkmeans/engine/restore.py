@@ -31,7 +31,8 @@ more than the budget.
 What comes later keeps a prototype of each class: pruning spares the last of a class, and refinement
 returns to places at which every prototype wins a row. Fits that go on from an earlier one
 (`warm_start`) end the same way. With new rows only (`partial_fit`) this holds for the classes of
-these rows; prototypes of other classes are kept by what they remember.
+these rows. A class of earlier rows only has no row to be put on: it may lose its last prototype to
+new rows in a cell that an earlier call, short of rounds or of clusters, left with other classes.
 """
 
 from collections.abc import Generator
