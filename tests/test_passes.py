@@ -139,7 +139,8 @@ class ArrayWalk(pickle.Pickler):
 
 def frozen(state):
     """Forbid to write to the arrays of a state."""
-    ArrayWalk(lambda array: array.setflags(write=False) or 0).dump(state)
+    walk = ArrayWalk(lambda array: array.setflags(write=False) or 0)
+    walk.dump(replace(state, lazy_margins=margins_of(state)))
     return state
 
 
@@ -147,8 +148,12 @@ def contents(state):
     """List all arrays of a state but the cache of an order."""
     found = []
     walk = ArrayWalk(lambda array: found.append(array.tolist()) or len(found))
-    walk.dump(replace(state, by_class=None))
+    walk.dump(replace(state, by_class=None, lazy_margins=margins_of(state)))
     return found
+
+
+def margins_of(state):
+    return {number: lazy.get() for number, lazy in state.lazy_margins.items()}
 
 
 def visit(task, part, state):

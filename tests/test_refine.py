@@ -53,7 +53,7 @@ def test_margins_are_those_of_the_oracle(data):
         whole = rows_of(rows, y, w, int(y.max()) + 1, n_threads=2)
         field = Field(whole)
         margins_there = field.margins(prototypes)
-        found = whole.runner.states[0].margins[margins_there.number]
+        found = whole.runner.states[0].margins(margins_there.number)
         assert found.rows.tolist() == list(expected)
         for i, r in enumerate(found.rows):
             own, rival, near, far, winner = expected[r]
@@ -321,7 +321,7 @@ def test_distances_that_count_decide_who_wins():
     margins_there = Field(rows).margins(prototypes)
     assert distance(X[1], X[0], np.float32) == distance(X[1], X[2], np.float32)
     assert squared(X[1], X[0]) == squared(X[1], X[2])
-    assert rows.runner.states[0].margins[margins_there.number].winner.tolist() == [0, 0, 1]
+    assert rows.runner.states[0].margins(margins_there.number).winner.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("growth", ["paper", "best"])

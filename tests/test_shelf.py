@@ -12,7 +12,7 @@ from strategies import examples
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.exact.grids import Scale
-from dkmeans.passes import assignment, facts, margin_search, pruning
+from dkmeans.passes import assignment, facts, margin_search, margin_sums, pruning
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
@@ -114,6 +114,26 @@ def test_a_visit_writes_only_what_it_replaces(monkeypatch):
     shelf.close()
 
 
+def test_margins_are_loaded_when_they_are_needed(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
+    prototypes = Prototypes(X[:3], np.array([0, 0, 1]), np.arange(3))
+    setting = rows_of(X, y, None, 2).runner.parts[0].setting
+    shelf, got = Shelf(0), []
+    spilled = SpilledPart(Part.of(None, y, None, n_classes=2), RowState.start(y), shelf)
+    for number in (1, 2):
+        spilled.visit(margin_search.FindMargins(prototypes, number).visit, setting, X)
+        spilled.visit(assignment.AssignOwn(prototypes).visit, setting, X)
+    original = Shelf.get
+    monkeypatch.setattr(Shelf, "get", lambda self, t: got.append(t) or original(self, t))
+    spilled.visit(assignment.AssignOwn(prototypes).visit, setting, X)
+    without = len(got)
+    moved = spilled.visit(margin_sums.CountMoved(1, 2).visit, setting, None)
+    assert (moved, len(got) - without) == (0, without + 2 * 5)
+    assert len(spilled.tickets) == without + 2 * 5
+    shelf.close()
+
+
 def test_an_error_in_a_visit_leaves_the_state():
     shelf, y = Shelf(0), np.arange(5)
     spilled = SpilledPart(Part.of(None, y, None, n_classes=5), RowState.start(y), shelf)
@@ -150,9 +170,9 @@ def test_all_arrays_per_row_are_spilled():
     spilled = SpilledPart(part, RowState.start(y), shelf)
     for task in tasks:
         spilled.visit(task.visit, setting, X)
-        assert all(ticket.array is None or ticket.array.size < 100 for ticket in spilled._tickets)
-    assert len(spilled._value) < 3000
-    assert len(spilled._tickets) > 15
+        assert all(ticket.array is None or ticket.array.size < 100 for ticket in spilled.tickets)
+    assert len(spilled._stored.pickled) < 3000
+    assert len(spilled.tickets) > 15
     shelf.close()
 
 
@@ -175,14 +195,14 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
     visit, put = SpilledPart.visit, Shelf.put
 
     def checked_visit(self, action, setting, X):
-        before = [(ticket, self._shelf.get(ticket).copy()) for ticket in self._tickets]
+        before = [(ticket, self._shelf.get(ticket).copy()) for ticket in self.tickets]
         result = visit(self, action, setting, X)
-        kept = {id(ticket) for ticket in self._tickets}
+        kept = {id(ticket) for ticket in self.tickets}
         for ticket, array in before:
             if id(ticket) in kept:
                 np.testing.assert_array_equal(self._shelf.get(ticket), array)
                 compared.append(len(array))
-        in_memory = [t for t in self._tickets if t.array is not None]
+        in_memory = [t for t in self.tickets if t.array is not None]
         assert sum(t.nbytes for t in in_memory) <= 600
         uncounted = [t.array for t in in_memory if not t.nbytes and t.array.size]
         assert all(array.ndim == 2 or array.base is not None for array in uncounted)

@@ -79,7 +79,7 @@ class Assign(Pass[Assigned]):
         labels, squares = np.empty_like(last.labels), np.empty_like(last.squares)
         rest: Indices | None = None
         if self.margins is not None:
-            found = state.margins[self.margins]
+            found = state.margins(self.margins)
             rows = found.rows
             labels[rows] = found.winner
             squares[rows] = np.where(found.wins, found.near, found.far)

@@ -15,7 +15,7 @@ from dkmeans.kernels.reference import stable_bits, to_distance
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
 from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
-from dkmeans.passes.row_state import RowMargins, RowState
+from dkmeans.passes.row_state import Lazy, RowMargins, RowState
 from dkmeans.prototypes import Prototypes
 
 
@@ -41,11 +41,11 @@ class FindMargins(Pass[Indices]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Indices]:
         """Visit one part."""
-        kept = {n: found for n, found in state.margins.items() if n not in self.drop}
-        state = sorted_by_class(part, replace(state, margins=kept))
+        kept = {n: found for n, found in state.lazy_margins.items() if n not in self.drop}
+        state = sorted_by_class(part, replace(state, lazy_margins=kept))
         found = self._margins(part, state)
         counts = np.bincount(found.winner, minlength=len(self.prototypes))
-        return replace(state, margins=kept | {self.number: found}), counts
+        return replace(state, lazy_margins=kept | {self.number: Lazy.of(found)}), counts
 
     def merge(self, results: Sequence[Indices]) -> Indices:
         """Add up counts."""

@@ -42,7 +42,7 @@ class SumPaid(SlicesPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         paid = 1 - expit(self.slope * found.relative())
         return state, sum_values(part, paid, found.rows, self.units)
 
@@ -60,7 +60,7 @@ class SumCosts(SlicesPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         f = expit(self.slope * found.relative())
         costs = f * (1 - f) if self.wary else f
         k = found.n_prototypes
@@ -86,7 +86,7 @@ class CountLosses(Pass[OwnCounts]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, OwnCounts]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         lost, k = _lost(found, self.classes), found.n_prototypes
         return state, OwnCounts(
             np.bincount(found.own[lost], minlength=k), np.bincount(found.own[~lost], minlength=k)
@@ -121,7 +121,7 @@ class SumWon(GroupSumsPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         labels = state.cells.labels.copy()
         labels[found.rows[_lost(found, self.classes) & self.which[found.own]]] = NO_CELL
         state = state.with_labels(labels)
@@ -141,7 +141,7 @@ class SumSharesByMargin(GroupSumsPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         rows = found.rows
         shares = np.rint(self.steps * expit(-self.slope * found.relative())) / self.steps
         codes = found.own.astype(np.intp) * part.n_classes + state.classes[rows]
@@ -159,7 +159,7 @@ class SumWinnerWeights(KeyedSumsPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, KeyedSums]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         rows = found.rows
         codes = found.winner.astype(np.intp) * part.n_classes + state.classes[rows]
         keys, group = np.unique(codes, return_inverse=True)
@@ -178,7 +178,7 @@ class BoundInertia(MaximumPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         return state, bound_values(part, found.least(), found.rows)
 
 
@@ -193,7 +193,7 @@ class SumInertia(SlicesPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         return state, sum_values(part, found.least(), found.rows, self.units)
 
 
@@ -208,11 +208,11 @@ class CountMoved(CountPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, int]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         if self.before is None:
             moved = state.cells.labels[found.rows] != found.winner
         else:
-            moved = state.margins[self.before].winner != found.winner
+            moved = state.margins(self.before).winner != found.winner
         return state, int(moved.sum())
 
 
@@ -228,7 +228,7 @@ class BoundPulls(Pass[Floats]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         pull, push, length = found.pulls(self.slope, self.least)
         both, rows = np.maximum(np.abs(pull), np.abs(push)), found.rows
         return state, np.array([bound_values(part, v, rows) for v in (both, both * length)])
@@ -271,7 +271,7 @@ class SumGradient(Pass[GradientSums]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GradientSums]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         pull, push, length = found.pulls(self.slope, self.least)
         scale, rows = part.scale, found.rows
         pull_units, strength_units, point_units = (
@@ -324,7 +324,7 @@ class FindWorst(Pass[WorstRows]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, WorstRows]:
         """Visit one part."""
-        found, d = state.margins[self.margins], part.n_features
+        found, d = state.margins(self.margins), part.n_features
         relative, numbers = found.relative(), found.rows
         mine = (state.classes[numbers] == self.of_class) & (found.near > 0) & (found.far > 0)
         rows = np.flatnonzero(mine)
@@ -357,7 +357,7 @@ class FindExtremes(Pass[dict[int, npt.NDArray[np.floating]]]):
         self, part: Part, state: RowState
     ) -> tuple[RowState, dict[int, npt.NDArray[np.floating]]]:
         """Visit one part."""
-        found = state.margins[self.margins]
+        found = state.margins(self.margins)
         extremes: dict[int, npt.NDArray[np.floating]] = {}
         winner = found.winner
         for p in self.which.tolist():

@@ -1,8 +1,8 @@
 """What is kept of each row between passes: frozen values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,31 @@ from dkmeans.kernels.reference import stable_squares
 from dkmeans.passes.part import Part
 
 NO_CELL = -1
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """A frozen value that is loaded when it is first read.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the value.
+    """
+
+    def __init__(self, load: Callable[[], T]) -> None:
+        self._load, self._loaded = load, list[T]()
+
+    @classmethod
+    def of(cls, value: T) -> "Lazy[T]":
+        """Wrap a value that is in memory."""
+        return cls(lambda: value)
+
+    def get(self) -> T:
+        """Return the value."""
+        if not self._loaded:
+            self._loaded.append(self._load())
+        return self._loaded[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +141,8 @@ class RowState:
     cells : CellState
     kept : CellState or None
         Cells to return to.
-    margins : mapping
-        Margins by number.
+    lazy_margins : mapping
+        Margins by number. A pass needs few of them.
     by_class : array of shape (n,) or None
         Row numbers in the order of classes, once they are needed.
     spread : array of shape (n,) or None
@@ -128,7 +153,7 @@ class RowState:
     classes: Indices
     cells: CellState
     kept: CellState | None
-    margins: Mapping[int, RowMargins]
+    lazy_margins: Mapping[int, Lazy[RowMargins]]
     by_class: Indices | None = None
     spread: Floats | None = None
     pruning: PruneState | None = None
@@ -137,6 +162,10 @@ class RowState:
     def start(cls, classes: Indices) -> Self:
         """Return the state before the first pass."""
         return cls(classes, CellState.start(len(classes)), None, {})
+
+    def margins(self, number: int) -> RowMargins:
+        """Return the margins with a number."""
+        return self.lazy_margins[number].get()
 
     def with_cells(self, cells: CellState) -> Self:
         """Return the state with other cells."""

@@ -3,24 +3,47 @@
 import io
 import pickle
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from dkmeans.kernels.block import Matrix
 from dkmeans.passes.part import Part, Setting
-from dkmeans.passes.row_state import RowState
+from dkmeans.passes.row_state import Lazy, RowState
 from dkmeans.runners.shelf import Array, Shelf, Ticket
 
 R = TypeVar("R")
 Action: TypeAlias = Callable[[Part, RowState], tuple[RowState, R]]
+_Place: TypeAlias = tuple[str, int]  # kind, and position among those of its kind
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A pickled value, in which tickets take the place of arrays."""
+
+    pickled: bytes
+    tickets: list[Ticket]
+    lazy: list["_Stored"]  # values that are loaded when they are needed
+
+    def all_tickets(self) -> list[Ticket]:
+        """List the tickets of this value and of those in it."""
+        return [*self.tickets, *(t for inner in self.lazy for t in inner.all_tickets())]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is on the shelf already, by the identity of objects, which are kept alive here."""
+
+    arrays: dict[int, tuple[Array, Ticket]] = field(default_factory=dict)
+    lazy: dict[int, tuple[Lazy[object], _Stored]] = field(default_factory=dict)
 
 
 class SpilledPart:
     """A part and its state, whose arrays are on a shelf except during a visit.
 
-    Both are pickled as one value in which tickets take the place of arrays. So no array of `Part`
-    or `RowState` can be left out.
+    Both are pickled as one value, so no array of `Part` or `RowState` can be left out.
 
     Parameters
     ----------
@@ -32,9 +55,12 @@ class SpilledPart:
 
     def __init__(self, part: Part, state: RowState, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._tickets: list[Ticket] = []
-        self._value = b""
-        self._save(part.configured(Setting()), state, {})
+        self._stored = _Pickler(shelf, _Known()).store((part.configured(Setting()), state))
+
+    @property
+    def tickets(self) -> list[Ticket]:
+        """Tickets of all arrays."""
+        return self._stored.all_tickets()
 
     def visit(self, action: Action[R], setting: Setting, X: Matrix) -> R:
         """Bring the arrays back for one action, and store the state that it returns.
@@ -47,67 +73,79 @@ class SpilledPart:
         X : array, CSR matrix or None
             Its rows.
         """
-        arrays = [self._shelf.get(ticket) for ticket in self._tickets]
-        part, state = _Unpickler(io.BytesIO(self._value), arrays).load()
+        known = _Known()
+        part, state = _Unpickler(self._stored, self._shelf, known).load()
         state, result = action(part.configured(setting).with_rows(X), state)
-        stored = zip(arrays, self._tickets, strict=True)
-        self._save(part, state, {id(array): ticket for array, ticket in stored})
+        before = self.tickets
+        self._stored = _Pickler(self._shelf, known).store((part, state))
+        kept = {id(ticket) for ticket in self.tickets}
+        self._free([ticket for ticket in before if id(ticket) not in kept])
         return result
 
     def close(self) -> None:
         """Give up all arrays."""
-        for ticket in self._tickets:
+        self._free(self.tickets)
+
+    def _free(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
             self._shelf.free(ticket)
-        self._tickets = []
-
-    def _save(self, part: Part, state: RowState, stored: dict[int, Ticket]) -> None:
-        """Store a part and its state.
-
-        Parameters
-        ----------
-        part : Part
-        state : RowState
-        stored : dict
-            Tickets of arrays that are on the shelf already, by the identity of the array.
-        """
-        tickets: list[Ticket] = []
-        positions: dict[int, int] = {}  # of arrays among the tickets, by identity
-
-        def store(array: Array) -> int:
-            key = id(array)
-            if key not in positions:
-                positions[key] = len(tickets)
-                tickets.append(stored[key] if key in stored else self._shelf.put(array))
-            return positions[key]
-
-        buffer = io.BytesIO()
-        _Pickler(buffer, store).dump((part, state))
-        kept = {id(ticket) for ticket in tickets}
-        for ticket in self._tickets:
-            if id(ticket) not in kept:
-                self._shelf.free(ticket)
-        self._value, self._tickets = buffer.getvalue(), tickets
 
 
 class _Pickler(pickle.Pickler):
-    """Stores arrays by position in a list."""
+    """Puts arrays on a shelf, unless they are there, and lazy values into pickles of their own."""
 
-    def __init__(self, file: io.BytesIO, store: Callable[[Array], int]) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._store = store
+    def __init__(self, shelf: Shelf, known: _Known) -> None:
+        self._buffer = io.BytesIO()
+        super().__init__(self._buffer, pickle.HIGHEST_PROTOCOL)
+        self._shelf, self._known = shelf, known
+        self._tickets: list[Ticket] = []
+        self._lazy: list[_Stored] = []
+        self._places: dict[int, _Place] = {}  # by the identity of objects
 
-    def persistent_id(self, obj: object) -> int | None:
-        """Return the position of an array; None for anything else."""
-        return self._store(obj) if isinstance(obj, np.ndarray) else None
+    def store(self, value: object) -> _Stored:
+        """Store a value."""
+        self.dump(value)
+        return _Stored(self._buffer.getvalue(), self._tickets, self._lazy)
+
+    def persistent_id(self, obj: object) -> _Place | None:
+        """Return the place of an array or lazy value; None for anything else."""
+        if not isinstance(obj, np.ndarray | Lazy):
+            return None
+        if id(obj) not in self._places:
+            self._places[id(obj)] = (
+                self._store_lazy(obj) if isinstance(obj, Lazy) else self._store_array(obj)
+            )
+        return self._places[id(obj)]
+
+    def _store_array(self, array: Array) -> _Place:
+        known = self._known.arrays.get(id(array))
+        self._tickets.append(self._shelf.put(array) if known is None else known[1])
+        return "array", len(self._tickets) - 1
+
+    def _store_lazy(self, value: Lazy[object]) -> _Place:
+        known = self._known.lazy.get(id(value))
+        inner = _Pickler(self._shelf, self._known)
+        self._lazy.append(inner.store(value.get()) if known is None else known[1])
+        return "lazy", len(self._lazy) - 1
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds arrays by position in a list."""
+    """Gets arrays from a shelf, and lazy values when they are needed."""
 
-    def __init__(self, file: io.BytesIO, arrays: list[Array]) -> None:
-        super().__init__(file)
-        self._arrays = arrays
+    def __init__(self, stored: _Stored, shelf: Shelf, known: _Known) -> None:
+        super().__init__(io.BytesIO(stored.pickled))
+        self._arrays = [shelf.get(ticket) for ticket in stored.tickets]
+        self._lazy = [Lazy(partial(_load, inner, shelf, known)) for inner in stored.lazy]
+        for array, ticket in zip(self._arrays, stored.tickets, strict=True):
+            known.arrays[id(array)] = array, ticket
+        for value, inner in zip(self._lazy, stored.lazy, strict=True):
+            known.lazy[id(value)] = value, inner
 
-    def persistent_load(self, pid: int) -> Array:
-        """Return the array at a position."""
-        return self._arrays[pid]
+    def persistent_load(self, pid: _Place) -> Array | Lazy[object]:
+        """Return the array or lazy value at a place."""
+        kind, at = pid
+        return self._arrays[at] if kind == "array" else self._lazy[at]
+
+
+def _load(stored: _Stored, shelf: Shelf, known: _Known) -> object:
+    return _Unpickler(stored, shelf, known).load()
