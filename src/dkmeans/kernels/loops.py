@@ -145,7 +145,7 @@ def magnitudes(
 
 @compiled
 def add_totals(values: Floats, groups: Indices, units: Floats, out: Floats) -> None:
-    """Add slices of values to the totals of their groups; rows with a negative group are skipped."""
+    """Add slices of values to the totals of their groups; skip rows with a negative group."""
     for i in range(len(values)):
         rest, g = values[i], groups[i]
         if g >= 0:
