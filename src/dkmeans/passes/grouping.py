@@ -10,8 +10,8 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import on_far_side
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import GroupSumsPass, KeyedSumsPass
-from dkmeans.passes.row_search import look_up
 from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
+from dkmeans.passes.search import look_up
 from dkmeans.passes.summing import sum_rows, sum_squares
 
 

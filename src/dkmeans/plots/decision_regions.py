@@ -20,7 +20,7 @@ from dkmeans.plots.inputs import (
 )
 from dkmeans.plots.projection import Floats, Plane
 from dkmeans.plots.style import COLORS, HATCHES, SMALL_PT, color, marker, names, plural, short
-from dkmeans.questions.search import nearest
+from dkmeans.questions.nearest_prototype import nearest
 
 GRID_POINTS = 240  # per side
 MAX_LEGEND_CLASSES = 12  # with more classes, labels are written into the regions

@@ -15,7 +15,7 @@ from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural
 from dkmeans.prepare import prepare
 from dkmeans.prototypes import Prototypes
-from dkmeans.questions.search import nearest
+from dkmeans.questions.nearest_prototype import nearest
 
 GRID_POINTS = 300  # per side
 PANEL_WIDTH_IN = 3.2
