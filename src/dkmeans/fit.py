@@ -18,7 +18,7 @@ from dkmeans.engine.heldout import hold_out
 from dkmeans.engine.run import Run, State
 from dkmeans.engine.trail import Trail, waypoint
 from dkmeans.fitted import Fitted
-from dkmeans.kernels.threads import calm_blas
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
 from dkmeans.prepare import Continuation, PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
@@ -40,7 +40,7 @@ def fit(
         Classes to know beside those in y.
     """
     listeners = progress.listeners(estimator.verbose)
-    with calm_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
+    with single_threaded_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:

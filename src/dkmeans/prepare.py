@@ -137,11 +137,11 @@ def _read(
         partitions = DaskBlocks(X, y, sample_weight)
         client = None
         if find_spec("distributed") is not None:
-            from dkmeans.sources.dask_cluster import active_client, look_at_partitions
+            from dkmeans.sources.dask_cluster import active_client, scan_partitions
 
             client = active_client()
         if client is not None:
-            stream = look_at_partitions(estimator, client, partitions, ending, **options)
+            stream = scan_partitions(estimator, client, partitions, ending, **options)
         else:
             stream = out_of_core.scan_blocks(estimator, partitions, **options)
         return stream.training, stream
