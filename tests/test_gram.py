@@ -55,8 +55,12 @@ def test_the_rounds_are_those_of_the_estimator(seed, repulsion, budget):
 
 def plain_positive(X, y, repulsion, positive):
     """Reading (a), driven by the estimator's own rounds."""
-    with prepare(DiscriminativeKMeans(growth="paper", repulsion=repulsion), X, y, None) as prepared:
-        run: Run = prepared.run()
+    estimator = DiscriminativeKMeans(growth="paper", repulsion=repulsion)
+    with prepare(estimator, X, y, None) as prepared:
+        return grow_plainly(prepared.run(), positive)
+
+
+def grow_plainly(run: Run, positive: int):
     state = run.begin()
     for _ in range(60):
         children = next_children(state.prototypes, state.cells, run.rules)
