@@ -90,7 +90,7 @@ class PictureKind(StrEnum):
     growth = "growth"
 
 
-class ExportFormat(StrEnum):
+class ExportFormatOption(StrEnum):
     """What models are exported as."""
 
     onnx = "onnx"
@@ -313,7 +313,7 @@ def plot(
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: _ModelFile,
-    format: Annotated[ExportFormat, typer.Option(help="What to write.")],
+    format: Annotated[ExportFormatOption, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
     ] = None,
