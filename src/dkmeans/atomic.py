@@ -1,4 +1,4 @@
-"""Atomic writing: a file is complete or not there. All files of dkmeans are written here."""
+"""Atomic writing: a file is complete or does not exist. All files of dkmeans are written here."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : str or path
-        The file to write. A symbolic link stays one: the file it points to is replaced.
+        The file to write. A symbolic link is kept: the file it points to is replaced.
 
     Yields
     ------
@@ -31,7 +31,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = check_place(path)
     folder = os.path.dirname(target)
-    # A short name, so that it fits wherever the name of the target does.
+    # A short name, which is valid wherever the name of the target is.
     beside = os.path.join(folder, f".dkmeans-{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:

@@ -182,7 +182,7 @@ def fit(
     All columns of numbers are features, but the label and those left out with --drop.
     """
     from dkmeans.cli.fit_command import FitOptions, run_fit
-    from dkmeans.cli.rows import Wanted
+    from dkmeans.cli.labelled_rows import Wanted
 
     run_fit(
         train,
@@ -291,8 +291,8 @@ def plot(
     clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
     round, for two features.
     """
+    from dkmeans.cli.labelled_rows import Wanted
     from dkmeans.cli.plot_command import PlotOptions, run_plot
-    from dkmeans.cli.rows import Wanted
 
     run_plot(
         source,

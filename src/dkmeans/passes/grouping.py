@@ -58,7 +58,7 @@ class SumSquares(KeyedSumsPass):
 
 @dataclass(frozen=True)
 class SumSides(GroupSumsPass):
-    """Sum each of some groups in two halves, cut at `middles` across `directions`.
+    """Sum each group in two halves, split at `middles` along `directions`.
 
     The keys are twice the position of the group in `codes`, plus 1 for the far side.
     """
