@@ -807,5 +807,5 @@ def _check_in_memory(X: Any, method: str) -> None:
     if is_dask(X):
         raise TypeError(
             f"{method} takes rows in memory, not a Dask collection: compute it first; predict, "
-            "unknown_score and is_known answer accepts_dask."
+            "unknown_score and is_known answer lazily."
         )

@@ -1,4 +1,4 @@
-"""Compile loops with numba: accepts_dask, without the GIL, cached on disk."""
+"""Compile loops with numba: lazily, without the GIL, cached on disk."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function, **options: Any) -> _Function:
-    """Compile accepts_dask, without the GIL, and cache the result on disk if a folder is writable."""
+    """Compile lazily, without the GIL; cache the result on disk if possible."""
     keyed = _keyed_by_sources(cast(FunctionType, function))
     try:
         jitted = numba.njit(nogil=True, cache=True, **options)(keyed)

@@ -78,7 +78,7 @@ class Runner(Protocol):
         """Run a pass over all parts, and merge the results."""
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:
         """Repeat the effects of passes, without their results."""

@@ -59,7 +59,7 @@ class FindFacts(Pass[DataFacts]):
 class WeightFacts(Record):
     """Properties of all weights that determine the rounding of weighted sums."""
 
-    whole: bool  # whether weights are whole numbers, apart from class factors
+    whole: bool  # whether weights are integers, apart from class factors
     total: float  # of these numbers
     n_rows: int
     factor: float  # the largest

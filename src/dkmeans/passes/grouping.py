@@ -17,7 +17,7 @@ from dkmeans.passes.summing import sum_rows, sum_squares
 
 @dataclass(frozen=True)
 class SumAll(GroupSumsPass):
-    """Sum all rows as one group, those of weight 0 included."""
+    """Sum all rows as one group, including rows of weight 0."""
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""

@@ -243,7 +243,7 @@ class HoldOut(Derivation):
     Parameters
     ----------
     hashes : array of shape (n,)
-        Of all rows, those of other parts included.
+        Hashes of all rows, including those of other parts.
     lowest, highest : arrays of shape (n_classes,)
         Range of the hashes of each class.
     """

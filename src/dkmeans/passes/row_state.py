@@ -77,7 +77,7 @@ class RowMargins:
 
     n_prototypes: int
     n_features: int
-    some: Indices | None  # numbers of the rows that take part; None for all
+    some: Indices | None  # indices of the rows with margins; None for all
     own: npt.NDArray[np.int32]  # nearest prototype of the row's class
     rival: npt.NDArray[np.int32]  # nearest prototype of another class
     near: Floats  # squared distance to the own prototype
@@ -86,7 +86,7 @@ class RowMargins:
 
     @property
     def rows(self) -> Indices:
-        """Numbers of the rows that take part."""
+        """Indices of the rows with margins."""
         return np.arange(len(self.own)) if self.some is None else self.some
 
     @property

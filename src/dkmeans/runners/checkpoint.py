@@ -70,7 +70,7 @@ class Journal:
             try:
                 self.write()
             except CheckpointPlaceError as problem:
-                _logger.warning("%s", problem)  # Ctrl-C goes on
+                _logger.warning("%s", problem)  # log only, so that KeyboardInterrupt propagates
 
     def expect(self, name: str, value: str) -> None:
         """Note a property of the fit; a checkpoint in which it differs is refused."""
@@ -170,7 +170,7 @@ class JournalRunner:
         return result
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._setting = setting
         if self._runner is not None:
             self._runner.configure(setting)

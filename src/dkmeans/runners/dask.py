@@ -196,7 +196,7 @@ class Crew:
         return merge_all(task, itertools.chain(*found))
 
     def configure(self, number: int, setting: Setting) -> None:
-        """Give all parts of a set a setting."""
+        """Set the setting of all parts of a set."""
         self._ask_all(ConfigureParts(number, setting))
         self._sets[number].setting = setting
 
@@ -277,7 +277,7 @@ class Crew:
             ) from problem
 
     def _replaced(self, lost: list[WorkerProxy]) -> list[WorkerProxy]:
-        """Let other workers take over partitions, and rebuild the row state there."""
+        """Move partitions to other workers, and rebuild the row state there."""
         ready: list[WorkerProxy] = []
         while lost:
             self._count_deaths(lost)
@@ -384,7 +384,7 @@ class DaskRunner:
         return self._crew.run(self._number, task)
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._crew.configure(self._number, setting)
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:

@@ -23,7 +23,7 @@ FIRST_SET = 0  # number of the set of parts built from the partitions
 class Holdings:
     """Partitions and parts that one worker holds."""
 
-    batches: dict[int, Batch]  # by number of the partition, until parts are made of them
+    batches: dict[int, Batch]  # by index of the partition, until parts are built
     sets: dict[int, LocalRunner] = field(default_factory=dict)  # of parts
 
 
@@ -148,7 +148,7 @@ class DeriveParts(Request[None]):
 
 @dataclass(frozen=True)
 class ConfigureParts(Request[None]):
-    """Give all parts of a set a setting."""
+    """Set the setting of all parts of a set."""
 
     number: int
     setting: Setting

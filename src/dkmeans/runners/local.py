@@ -32,7 +32,7 @@ class LocalRunner:
         return merge_all(task, self._visit(task))
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self.parts = [part.configured(setting) for part in self.parts]
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:

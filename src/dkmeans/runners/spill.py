@@ -63,7 +63,7 @@ class SpilledPart:
         return self._stored.all_tickets()
 
     def visit(self, action: Action[R], setting: Setting, X: Matrix) -> R:
-        """Bring the arrays back for one action, and store the state that it returns.
+        """Load the arrays for one action, and store the state that it returns.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ class SweepRunner:
             return merge_all(task, self._visit(task.visit, task.needs_rows))
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._setting = setting
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:
