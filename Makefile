@@ -1,11 +1,11 @@
-# Everything a newcomer needs: `make demo` and `make test`. Both set up what they use.
+# Start with `make demo` and `make test`. Both install what they need.
 
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 SITE := docs/_build/html
-# Work is stolen, not dealt: tests of a file stay together, so that what they share is set up once.
+# `worksteal` keeps most tests of a file in one worker, so that they share fixtures.
 SPREAD := -n auto --dist worksteal
 PIP := -m pip install --quiet --disable-pip-version-check
 
@@ -17,7 +17,7 @@ demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
 
 test: lint check  ## lint, types, import layers, tests, doctests: what every change must pass
 
-test-all:  ## all that, and what takes longer
+test-all:  ## the same, and slow tests
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-more
 
@@ -32,7 +32,7 @@ lint: $(VENV)/.ready-dev
 check: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest $(SPREAD) --durations=10
 
-studies: $(VENV)/.ready-dev  ## slow tests of what comes out
+studies: $(VENV)/.ready-dev  ## slow tests of the quality of results
 	$(BIN)/python -m pytest $(SPREAD) -m "study and not faults"
 
 # `make test` tries the same examples every time. Counterexamples are kept in fuzz-found.txt.
@@ -41,21 +41,21 @@ TESTS ?= tests
 fuzz: $(VENV)/.ready-dev  ## property tests with new random examples, for MINUTES
 	$(BIN)/python tools/fuzz.py --minutes $(MINUTES) $(TESTS)
 
-docs: $(VENV)/.ready-docs  ## build the site: run the gallery, follow every link, fetch nothing
-	@rm -rf docs/_build docs/api docs/gallery  # so that nothing stale is left, and all examples run
+docs: $(VENV)/.ready-docs  ## build the site: run the gallery, check all links, load nothing from other servers
+	@rm -rf docs/_build docs/api docs/gallery  # remove stale files and run all examples
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs $(SITE)
 	@$(BIN)/python tools/check_site.py $(SITE)
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
 	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests
 
-faults: $(VENV)/.ready-dev  ## clusters whose workers die, processes that are killed: some minutes
+faults: $(VENV)/.ready-dev  ## tests of dying workers and killed processes: some minutes
 	$(BIN)/python -m pytest $(SPREAD) -m faults
 
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
 	$(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests/test_compiled.py
 
-# Virtual environments, made again only when pyproject.toml changes.
+# Virtual environments, rebuilt only when pyproject.toml changes.
 
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans into $(VENV) ..."

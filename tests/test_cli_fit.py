@@ -223,7 +223,7 @@ def test_semicolons_and_a_byte_order_mark(place):
 @pytest.mark.parametrize("width", [100, 50])
 def test_bar_in_a_terminal(place, iris, width):
     from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
-    from dkmeans.cli.rows import Wanted, read_labelled
+    from dkmeans.cli.labelled_rows import Wanted, read_labelled
 
     rows = read_labelled(place / "iris.csv", Wanted("species"))
     for budget, refine in (("6", "margin"), ("auto", None), (None, None)):

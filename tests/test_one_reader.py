@@ -12,7 +12,7 @@ from commands import pa, pa_feather, pa_parquet, run
 
 import dkmeans
 from dkmeans import DiscriminativeKMeans
-from dkmeans.cli import rows
+from dkmeans.cli import labelled_rows
 from dkmeans.data import SourceError, TableBlocks, text_files
 
 KINDS = np.array(["ash", "elm", "oak"])
@@ -188,7 +188,7 @@ def test_named_columns_may_be_numbers_stored_as_text(place):
 @pytest.fixture
 def little_memory(monkeypatch):
     """A machine so small that tables of 60 rows are large."""
-    monkeypatch.setattr(rows, "total_memory", lambda: 3000)
+    monkeypatch.setattr(labelled_rows, "total_memory", lambda: 3000)
 
 
 @pytest.mark.parametrize("path", ["t.csv", "t.csv.gz"])
@@ -199,7 +199,7 @@ def test_large_tables_are_read_in_blocks(place, monkeypatch, path, options):
     words = f"fit {path} --label kind --max-clusters 6 --test {path} {options}"
     told = run(words, "--out", "a.dkm")
     assert "blocks" not in told
-    monkeypatch.setattr(rows, "total_memory", lambda: 3000)
+    monkeypatch.setattr(labelled_rows, "total_memory", lambda: 3000)
     told_of_blocks = run(words, "--out", "b.dkm")
     assert f"{path} takes" in told_of_blocks
     assert "1/8 of the memory: it is read in blocks" in told_of_blocks

@@ -9,13 +9,13 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans_paper.faces import Faces
-from dkmeans_paper.heads import Grid, draw_head, shade
+from dkmeans_paper.heads import RenderGrid, draw_head, shade
 from dkmeans_paper.rendered import (
     LIGHTS,
     Sequences,
+    direction_vectors,
     motion_sequences,
     rendered_faces,
-    towards,
 )
 
 
@@ -88,8 +88,8 @@ def test_positive_azimuth_lights_the_left_of_the_picture(faces: Faces) -> None:
 
 
 def test_the_nose_casts_a_shadow() -> None:
-    head = draw_head(np.random.default_rng(0), Grid.around((48, 42), 0))
-    lamp, camera = towards(np.array([50]), np.array([0])), np.array([[0.0, 0.0, 1.0]])
+    head = draw_head(np.random.default_rng(0), RenderGrid.around((48, 42), 0))
+    lamp, camera = direction_vectors(np.array([50]), np.array([0])), np.array([[0.0, 0.0, 1.0]])
     full, hard = (shade(head, lamp, camera, cast=cast)[0] for cast in (False, True))
     assert (hard <= full).all()
     darkened = hard < 0.5 * full

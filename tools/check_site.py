@@ -1,7 +1,7 @@
 """Check the built site: `python tools/check_site.py docs/_build/html`.
 
-Every link between its pages leads somewhere, anchors included, and no page asks another server for
-anything: scripts, styles, fonts and pictures are all files of the site.
+Checks that all links between pages are valid, including anchors, and that no page loads anything
+from another server: scripts, styles, fonts and pictures are files of the site.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page links to, what it loads, and the places in it that can be linked to."""
+    """Links, loaded files and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag refers to."""
+        """Record the links, files and anchors of a tag."""
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
         if tag == "a" and "href" in given:
@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """List what is wrong with a site."""
+    """List the problems of a site."""
     files = [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
     pages = {path: Page(path.read_text("utf-8")) for path in files}
     found = []
@@ -66,7 +66,7 @@ def problems(site: Path) -> list[str]:
 
 
 def main() -> None:
-    """Check, count and say where to look."""
+    """Check the site; print its size and its first page."""
     site = Path(sys.argv[1]).resolve()
     found = problems(site)
     for problem in found:

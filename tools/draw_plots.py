@@ -1,4 +1,4 @@
-"""Draw pictures of the guide: `python tools/draw_plots.py` writes them to docs/images."""
+"""Draw the figures of the guide: `python tools/draw_plots.py` writes them to docs/images."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
 def save(figure: Any, name: str) -> None:
-    """Write a small file: pictures of few colours need no more than a palette."""
+    """Write a small file, with a palette: the figures have few colours."""
     path = IMAGES / f"{name}.png"
     figure.savefig(path, dpi=100)
     with Image.open(path) as picture:
@@ -63,7 +63,7 @@ def errors() -> None:
 
 
 def explanations() -> None:
-    """Explain held-out digits: the two that are closest to the border, and the two safest."""
+    """Explain held-out digits: the two closest to the border, and the two farthest from it."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
     model = DiscriminativeKMeans(max_clusters=40, refine="margin").fit(X_train, y_train)
@@ -81,7 +81,7 @@ def explanations() -> None:
 
 
 def suspects() -> None:
-    """Draw digits whose label is in doubt, after some labels were changed."""
+    """Draw digits with suspicious labels, after changing some labels."""
     X, y = load_digits(return_X_y=True)
     y[::20] = (y[::20] + 3) % 10
     model = DiscriminativeKMeans().fit(X, y)
@@ -89,7 +89,7 @@ def suspects() -> None:
 
 
 def class_borders() -> None:
-    """Draw which digits meet."""
+    """Draw the class borders of digits."""
     model = DiscriminativeKMeans(max_clusters=60).fit(*load_digits(return_X_y=True))
     save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
 

@@ -1,9 +1,9 @@
 """Run all property tests with new random examples for some minutes: `make fuzz MINUTES=60`.
 
-The tests are those of `make test` that draw examples by hypothesis. They run round after round
-until the time is up, each round with other examples. Every counterexample is appended to a file
-as one line: the test, and the example as a decorator that can be put above it. At the end the
-number of examples per test is printed; the exit status is 1 if any test failed.
+The tests are the hypothesis tests of `make test`. They run in rounds until the time is up, each
+round with new examples. Every counterexample is appended to a file as one line: the test, and the
+example as a decorator for it. At the end, the number of examples per test is printed; the exit
+status is 1 if any test failed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import pytest
 
 
 class Fuzz:
-    """A plugin of pytest: counts examples, notes those that fail, and ends when time is up."""
+    """A pytest plugin that counts examples, records failures, and stops when the time is up."""
 
     def __init__(self, minutes: float, found: Path) -> None:
         self._end, self._found = time.monotonic() + 60 * minutes, found
@@ -32,9 +32,9 @@ class Fuzz:
         """Whether time is up."""
         return time.monotonic() >= self._end
 
-    @pytest.hookimpl(trylast=True)  # after tests without examples have been left out
+    @pytest.hookimpl(trylast=True)  # after deselection of tests without examples
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Watch the tests, those first that have been tried least."""
+        """Wrap the tests to count examples; sort them by number of examples tried."""
         for item in items:
             test = item.obj.hypothesis
             if not hasattr(test.inner_test, "is_watched"):
@@ -42,7 +42,7 @@ class Fuzz:
         items.sort(key=lambda item: self.tried[_name(item.nodeid)])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a counterexample: the last that failed is the smallest."""
+        """Record a counterexample: the last failing one is the smallest."""
         if report.failed:
             line = f"{report.nodeid}  {self._last.get(_name(report.nodeid))}"
             with self._found.open("a") as file:
@@ -50,12 +50,12 @@ class Fuzz:
             self.failed[line] = report.longreprtext
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """End in the middle of a round if time is up."""
+        """Stop in the middle of a round if the time is up."""
         if self.is_over:
             self.session.shouldstop = "time is up"
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Take up a round."""
+        """Keep the session of the round."""
         self.session = session
 
     def _watched(self, name: str, inner: Any) -> Any:
@@ -73,7 +73,7 @@ class Fuzz:
 
 
 def _name(nodeid: str) -> str:
-    """Name a test without its parameters."""
+    """Return the name of a test without its parameters."""
     return nodeid.partition("[")[0]
 
 
@@ -84,7 +84,7 @@ def _as_decorator(example: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Run rounds until the time is up, and tell what came out."""
+    """Run rounds until the time is up, and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--found", type=Path, default=Path("fuzz-found.txt"))

@@ -1,4 +1,4 @@
-"""Atomic writing: a file is complete or not there. All files of dkmeans are written here."""
+"""Atomic writing: a file is complete or does not exist. All files of dkmeans are written here."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : str or path
-        The file to write. A symbolic link stays one: the file it points to is replaced.
+        The file to write. A symbolic link is kept: the file it points to is replaced.
 
     Yields
     ------
@@ -31,21 +31,23 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = check_place(path)
     folder = os.path.dirname(target)
-    # A short name, so that it fits wherever the name of the target does.
-    beside = os.path.join(folder, f".dkmeans-{secrets.token_hex(8)}.tmp")
+    # A short name, which is valid wherever the name of the target is.
+    temporary = os.path.join(folder, f".dkmeans-{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             if os.path.exists(target):  # keep its permissions
-                os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError) and (error.filename == beside or error.errno in _DISK_FULL):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and (
+            error.filename == temporary or error.errno in _DISK_FULL
+        ):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     _sync_folder(folder)

@@ -1,4 +1,4 @@
-"""Conventional k-means, class by class: what people do today."""
+"""Baseline: conventional k-means, class by class."""
 
 from typing import Any, Self
 
@@ -16,13 +16,13 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int
-        Centres in all; classes share them as evenly as they go.
+        Total number of centres, divided as evenly as possible among the classes.
     n_init : int
-        Starts of each k-means, of which the one with the least inertia counts.
+        Number of starts of each k-means; the one with the lowest inertia is kept.
     random_state : int
         Seed of the starts.
     init : {"k-means++", "random"}
-        How starts are chosen.
+        Method of initialisation.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
         for label, share in zip(self.classes_, shares, strict=True):
             rows = X[y == label]
             k = int(share)
-            if len(rows) < 100 * k:  # few rows may be fewer still without repetitions
+            if len(rows) < 100 * k:  # there may be fewer than k distinct rows
                 k = min(k, len(np.unique(rows, axis=0)))
             found = KMeans(
                 k, init=self.init, n_init=self.n_init, random_state=self.random_state

@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (`sklearn.callback`), where its version has them."""
+"""Support for scikit-learn's callbacks (`sklearn.callback`), if its version has them."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -49,7 +49,7 @@ class Callbacks:
         self._context.call_on_fit_task_begin(**self._given)
 
     def begin(self, name: str) -> None:
-        """Begin the first task of a name."""
+        """Begin the first task with a name."""
         if self._context is not None:
             self._end_unfinished()
             self._name = name

@@ -1,4 +1,4 @@
-"""Predictions for Dask collections: nothing is computed before it is asked for."""
+"""Lazy predictions for Dask collections."""
 
 import functools
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import numpy.typing as npt
 from dkmeans.data.dask_collections import check_numbers, is_dask
 
 
-def lazily(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Let a method that answers row by row take Dask collections and return Dask arrays."""
+def accepts_dask(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Decorate a row-wise method to accept Dask collections and return Dask arrays."""
 
     @functools.wraps(method)
     def answer(self: Any, X: Any) -> Any:
@@ -36,7 +36,7 @@ def _map_partitions(estimator: Any, method: str, X: Any) -> Any:
 
     check_numbers(X)
     is_table = hasattr(X, "columns")
-    small = _small(estimator)
+    small = _without_training_state(estimator)
     # Try one row with the same columns, so that errors are raised here and not on a worker.
     empty = getattr(small, method)(_one_row_like(X, is_table))[:0]
     if not is_table:  # blocks of arrays have no feature names
@@ -56,8 +56,8 @@ def _answer_block(X: Any, estimator: Any, method: str, empty: npt.NDArray[Any]) 
     return getattr(estimator, method)(X) if X.shape[0] else empty
 
 
-def _small(estimator: Any) -> Any:
-    """Copy an estimator without what was kept of the rows that it was fitted on."""
+def _without_training_state(estimator: Any) -> Any:
+    """Copy an estimator without per-row training results."""
     small = type(estimator)(**estimator.get_params(deep=False))
     if hasattr(estimator, "_fitted"):
         small._publish(estimator._fitted.predictor())

@@ -21,7 +21,7 @@ from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
-from dkmeans.dask_prediction import computed_score, lazily
+from dkmeans.dask_prediction import accepts_dask, computed_score
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_rows, threads_of
@@ -296,7 +296,7 @@ class DiscriminativeKMeans(
         model: Self = clone(self).set_params(max_clusters=k)
         return model._publish(self._fitted.at(k))
 
-    @lazily
+    @accepts_dask
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest prototype of each row.
 
@@ -333,7 +333,7 @@ class DiscriminativeKMeans(
             return computed_score(self, X, y, sample_weight)
         return float(super().score(X, as_labels(y), sample_weight))
 
-    @lazily
+    @accepts_dask
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
         """Find the nearest prototype of each row; a tie goes to the lowest index.
 
@@ -355,7 +355,7 @@ class DiscriminativeKMeans(
             validation.check_values(self, X)
         return nearest
 
-    @lazily
+    @accepts_dask
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the Euclidean distance of each row to each prototype.
 
@@ -372,7 +372,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return nearest_prototype.distances(X, self._fitted.prototypes.centers, threads_of(self))
 
-    @lazily
+    @accepts_dask
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the relative margin of each class, between -1 and 1.
 
@@ -393,7 +393,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_margins(self._fitted, X, threads_of(self))
 
-    @lazily
+    @accepts_dask
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
@@ -599,7 +599,7 @@ class DiscriminativeKMeans(
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
-    @lazily
+    @accepts_dask
     def unknown_score(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the strangeness of rows, divided by the threshold of their nearest prototype.
 
@@ -618,7 +618,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return reject.unknown_scores(self._fitted, rejection, X, threads_of(self))
 
-    @lazily
+    @accepts_dask
     def is_known(self, X: Any) -> npt.NDArray[np.bool_]:
         """Return whether rows may be of a known class: whether `unknown_score` is at most 1.
 

@@ -8,12 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.fitted import Fitted
 from dkmeans.prepare import Continuation
 
-_MIN_PROTOTYPES = 20  # fewer prototypes are no reason to warn
+_MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.25  # of the rows
 
 
 class OverfittingWarning(UserWarning):
-    """A converged fit has kept a large share of the rows as prototypes."""
+    """A converged fit has a prototype for a large share of the rows."""
 
 
 def warn_about(fitted: Fitted, estimator: Any, how: Continuation, stacklevel: int) -> None:

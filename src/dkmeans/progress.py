@@ -15,7 +15,7 @@ from dkmeans.prototypes import Prototypes
 
 logger = logging.getLogger("dkmeans")
 
-_REFINE_INTERVAL = 10  # with verbose=1, passes of refinement from line to line
+_REFINE_INTERVAL = 10  # with verbose=1, log every tenth pass of refinement
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a function after every round of every fit in the block, those in pipelines included.
+    """Call a function after every round of every fit in the block, including fits in pipelines.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class RoundLog:
         self._verbose = verbose
         self._seconds = 0.0
         self._logged: set[str] = set()
-        # verbose asks for information, so the level of the root logger does not count.
+        # verbose asks for messages, so ignore the level of the root logger.
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
 

@@ -15,7 +15,7 @@ _BAR_WIDTH = 160  # pixels
 
 
 def to_html(model: Any) -> str:
-    """Summarise a model: its clusters, how it ended, and a table of its classes.
+    """Summarise a model: its clusters, why the fit ended, and a table of its classes.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-# Characters that change the direction of text, with which a name could disguise a line.
+# Characters that change the direction of text, and could disguise the content of a line.
 _DIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _HIDDEN = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, separators
 

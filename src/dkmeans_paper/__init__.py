@@ -1,1 +1,1 @@
-"""The experiments of the paper, which `dkmeans reproduce` runs: data, figures and a report."""
+"""Experiments of the paper, run by `dkmeans reproduce`: data, figures and a report."""

@@ -19,7 +19,7 @@ from dkmeans_paper.study import Study
 from dkmeans_paper.synthetic import run_synthetic
 from dkmeans_paper.yale import load_yale
 
-_LEAST = 2 * K  # pictures of a person
+MIN_PICTURES_PER_PERSON = 2 * K
 
 
 def reproduce(
@@ -39,16 +39,15 @@ def reproduce(
     what : {"synthetic", "sequences", "faces", "all"}
         Which experiments.
     out : Path
-        Folder to write to. Work that it holds from an earlier run with the same inputs and
-        parameters is not done again.
+        Output folder. Results of an earlier run with the same inputs and parameters are reused.
     data : Path, optional
-        Extended Yale B, see `load_yale`; None takes rendered faces.
+        Extended Yale B, see `load_yale`; rendered faces if not given.
     queries : int, optional
-        Number of faces to leave out one by one; None takes all.
+        Number of faces to leave out one by one; all if not given.
     people : int, optional
-        Number of people, the first of the set; None takes all.
+        Number of people, from the first; all if not given.
     jobs : int, optional
-        Number of processes; None takes all cores.
+        Number of processes; one per core if not given.
     console : Console, optional
         Where to show progress.
 
@@ -82,7 +81,7 @@ def reproduce(
 
 
 def _faces(what: str, data: Path | None, people: int | None) -> tuple[Faces | None, str]:
-    """Load the pictures that the experiments need, and say what they are."""
+    """Load the pictures that the experiments need, and return them with a title."""
     if what == "synthetic" or (what == "sequences" and data is None):
         return None, ""
     if data is None:
@@ -92,10 +91,10 @@ def _faces(what: str, data: Path | None, people: int | None) -> tuple[Faces | No
     if people is not None:
         faces = _first_people(faces, people)
     counts = np.bincount(faces.person)
-    if len(counts) < 2 or counts.min() < _LEAST:
+    if len(counts) < 2 or counts.min() < MIN_PICTURES_PER_PERSON:
         raise DataError(
             f"{data} has {len(counts)} people with {counts.min()} pictures or more; expected at "
-            f"least 2 people with {_LEAST} each."
+            f"least 2 people with {MIN_PICTURES_PER_PERSON} each."
         )
     return faces, title
 

@@ -7,31 +7,37 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from dkmeans_paper import figures, jobs
-from dkmeans_paper.face_claims import MAIN, W, face_claims, face_tables, relative
+from dkmeans_paper.face_claims import (
+    MAIN,
+    W,
+    face_claims,
+    face_tables,
+    relative,
+)
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import Floats, Indices
-from dkmeans_paper.readings import READINGS, SAME_NUMBER, K, Reading, Trial
+from dkmeans_paper.readings import EQUAL_COUNT_READINGS, READINGS, K, Reading, Trial
 from dkmeans_paper.recognition import Recognition, pair_errors
 from dkmeans_paper.representations import REPRESENTATIONS
-from dkmeans_paper.sections import Picture, Section, Table
+from dkmeans_paper.sections import Picture, ReportTable, Section
 from dkmeans_paper.study import Arrays, Study
 
-_FEW_QUERIES = 20  # too few for a correlation
+MIN_QUERIES = 20  # for a correlation
 
 
 def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None) -> Section:
-    """Recognise faces in every reading, and set the paper's claims beside what came out.
+    """Recognise faces under every reading, and compare the paper's claims with the results.
 
     Parameters
     ----------
     study : Study
-        Where work is done and kept.
+        Runs the work and stores results.
     faces : Faces
         Pictures.
     data : str
-        What they are, for the report.
+        Description of the pictures, for the report.
     queries : int, optional
-        How many faces to leave out in the leave-one-out runs; None leaves out each in turn.
+        Number of faces to leave out in the leave-one-out runs; all if not given.
 
     Returns
     -------
@@ -44,8 +50,8 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
     seconds = {
         title: round(spent, 1) for title, spent in study.seconds.items() if "leave-one" in title
     }
-    times = _times(recognition, loo)
-    table = _table(recognition)
+    times = _measure_times(recognition, loo)
+    table = _run_ten_folds(recognition)
     y = faces.person
     shown = {
         "k-means": loo["k-means"][0].prediction(),
@@ -55,7 +61,7 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
     study.save_figure("faces-confusion", figures.confusion(y, shown))
     scatter = _scatter(loo, y)
     study.save_figure("faces-ssd", figures.ssd_scatter(scatter))
-    study.save_figure("faces-time", figures.race(times))
+    study.save_figure("faces-time", figures.plot_times(times))
 
     asked = int((loo["fold"] >= 0).sum())
     left_out = f"each of the {asked} faces" if asked == len(y) else f"{asked} of the faces"
@@ -79,7 +85,7 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
                 "elevation of the light below.",
             ),
             *face_tables(table, numbers),
-            Table(
+            ReportTable(
                 "Time of the leave-one-out runs",
                 ["work", "seconds of all processes together"],
                 [[title, f"{spent:.0f}"] for title, spent in seconds.items()],
@@ -123,13 +129,13 @@ def _leave_one_out(recognition: Recognition, queries: int | None) -> dict[str, A
     """Leave out faces one by one: k-means, and readings (a), (b) and (c)."""
     fold = recognition.one_by_one(queries)
     found: dict[str, Any] = {"fold": fold, "k-means": recognition.k_means(MAIN, fold)}
-    for key in SAME_NUMBER:
+    for key in EQUAL_COUNT_READINGS:
         found[key] = READINGS[key].run(recognition, MAIN, fold, (W,))[0]
     found["whole k-means"] = recognition.whole_k_means(MAIN, fold)
     return found
 
 
-def _times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[str, Any]]:
+def _measure_times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[str, Any]]:
     """Time both algorithms, once per person."""
     y, n = recognition.y, recognition.n_people
     rows = REPRESENTATIONS[MAIN](recognition.faces.images).astype(np.float32)
@@ -160,7 +166,7 @@ def _times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[str, Any]
     return panels
 
 
-def _table(recognition: Recognition) -> dict[str, Any]:
+def _run_ten_folds(recognition: Recognition) -> dict[str, Any]:
     """Errors and slopes of every reading on every representation, by 10-fold cross-validation."""
     fold, y = recognition.ten_folds(), recognition.y
     table: dict[str, Any] = {}
@@ -193,7 +199,7 @@ def _table(recognition: Recognition) -> dict[str, Any]:
 def _sums(
     reading: Reading, trial: Trial, k_means: list[Trial], whole: Floats
 ) -> tuple[Floats, Floats]:
-    """Choose the sums of squared distances to compare: of k-means, and of a reading."""
+    """Return the sums of squared distances to compare: of k-means, and of a reading."""
     if reading.sums == "person":
         return k_means[0].ssd, trial.ssd
     if reading.sums == "whole":
@@ -204,7 +210,7 @@ def _sums(
 
 
 def _slope(x: Floats, y: Floats) -> float:
-    """Least-squares slope of a line through the origin."""
+    """Fit a line through the origin by least squares; return its slope."""
     known = ~np.isnan(x) & ~np.isnan(y)
     return float((x[known] @ y[known]) / (x[known] @ x[known])) if known.any() else float("nan")
 
@@ -218,7 +224,7 @@ def _clusters(reading: Reading, trial: Trial, recognition: Recognition) -> float
 
 
 def _scatter(loo: dict[str, Any], y: Indices) -> list[dict[str, Any]]:
-    """Collect the panels of the comparison of sums of squares."""
+    """Collect the panels that compare sums of squares."""
     reference = loo["k-means"][0].margin(y)
     titles = {
         "a": "per person: its faces, 8 centres",
@@ -226,7 +232,7 @@ def _scatter(loo: dict[str, Any], y: Indices) -> list[dict[str, Any]]:
         "c": "all faces, 8 centres per person on average",
     }
     panels = []
-    for key in SAME_NUMBER:
+    for key in EQUAL_COUNT_READINGS:
         reading, trial = READINGS[key], loo[key]
         x, ours = _sums(reading, trial, loo["k-means"], loo["whole k-means"])
         known = ~np.isnan(x) & ~np.isnan(ours)
@@ -239,7 +245,7 @@ def _scatter(loo: dict[str, Any], y: Indices) -> list[dict[str, Any]]:
                 "y": ours[known],
                 "slope": _slope(x, ours),
                 "benefit": benefit,
-                "relation": _relation(ours[known] / x[known], benefit),
+                "relation": _rank_correlation(ours[known] / x[known], benefit),
             }
         )
     return panels
@@ -297,15 +303,15 @@ def _mean(values: npt.NDArray[Any]) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _relation(ratio: Floats, benefit: Floats) -> float:
-    """Rank correlation, nan for too few queries."""
-    if len(ratio) < _FEW_QUERIES:
+def _rank_correlation(ratio: Floats, benefit: Floats) -> float:
+    """Compute the rank correlation; NaN for too few queries."""
+    if len(ratio) < MIN_QUERIES:
         return float("nan")
     return float(spearmanr(ratio, benefit).statistic)
 
 
 def _errors_by_person(trials: list[Trial], y: Indices) -> Floats:
-    """Share of each person's faces taken for someone else, mean over trials; nan if none asked."""
+    """Compute the error rate of each person's faces, averaged over trials; NaN without queries."""
     shares = []
     for trial in trials:
         prediction = trial.prediction()

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 class DataError(Exception):
-    """What was found is not what an experiment needs; the message says what is."""
+    """Data do not meet the requirements of an experiment; the message states them."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Faces:
     images : ndarray of shape (n_images, height, width)
         Grey levels, 0 to 255.
     person : ndarray of shape (n_images,)
-        Who is in each picture, as a position in `names`.
+        Person in each picture, as an index into `names`.
     azimuth : ndarray of shape (n_images,)
         Angle of the light to the side in degrees; positive lights the left half of the picture.
     elevation : ndarray of shape (n_images,)

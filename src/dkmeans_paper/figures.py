@@ -1,4 +1,4 @@
-"""The figures of the face experiments."""
+"""Figures of the face experiments."""
 
 from typing import Any
 
@@ -10,8 +10,11 @@ from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import Floats, Indices
 
 Figure = Any
-_RUNNERS = {"k_means": "k-means, to convergence", "ours": "discriminative k-means, to the budget"}
-_SETS = (COLORS[2], COLORS[1], COLORS[0])  # of the three image sequences
+_METHOD_LABELS = {
+    "k_means": "k-means, to convergence",
+    "ours": "discriminative k-means, to the budget",
+}
+_SEQUENCE_COLORS = (COLORS[2], COLORS[1], COLORS[0])  # of the three image sequences
 
 
 def sheet(lines: list[npt.NDArray[np.uint8]], titles: list[str]) -> Figure:
@@ -31,13 +34,13 @@ def sheet(lines: list[npt.NDArray[np.uint8]], titles: list[str]) -> Figure:
 
 
 def _strip(images: npt.NDArray[np.uint8], gap: int = 2) -> npt.NDArray[np.float64]:
-    """Put pictures side by side, with some paper between them."""
+    """Concatenate pictures horizontally, with gaps."""
     framed = np.pad(images.astype(np.float64), ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
     return np.concatenate(list(framed), axis=1)[:, :-gap]
 
 
 def extreme_lights(faces: Faces, n_people: int = 4, n_lights: int = 8) -> Figure:
-    """Draw some people under lights from one side to the other."""
+    """Draw some people lit from one side to the other."""
     lights = [
         set(zip(faces.azimuth[faces.person == p], faces.elevation[faces.person == p], strict=True))
         for p in range(min(n_people, len(faces.names)))
@@ -65,7 +68,7 @@ def extreme_lights(faces: Faces, n_people: int = 4, n_lights: int = 8) -> Figure
 
 
 def confusion(y: Indices, predictions: dict[str, Indices]) -> Figure:
-    """Draw who is taken for whom, and how often each person is taken for anyone else."""
+    """Draw confusion matrices, and the error rate of each person."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -103,7 +106,7 @@ def confusion(y: Indices, predictions: dict[str, Indices]) -> Figure:
 
 
 def _shares(y: Indices, prediction: Indices, people: int) -> Floats:
-    """Share of each person's faces (first axis) taken for each other person (second axis)."""
+    """Compute the share of each person's faces (line) recognised as another person (column)."""
     asked = prediction >= 0
     table = np.zeros((people, people))
     np.add.at(table, (y[asked], prediction[asked]), 1)
@@ -148,14 +151,14 @@ def ssd_scatter(panels: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def race(panels: list[dict[str, Any]]) -> Figure:
+def plot_times(panels: list[dict[str, Any]]) -> Figure:
     """Draw the times of both algorithms over the runs. Each panel has title, k_means and ours."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for place, panel in zip(axes, panels, strict=True):
-        for i, (key, label) in enumerate(_RUNNERS.items()):
+        for i, (key, label) in enumerate(_METHOD_LABELS.items()):
             style = {"color": COLORS[1 - i], "marker": MARKERS[1 - i], "ms": 3, "lw": 1}
             place.plot(1e3 * panel[key], label=label, **style)
         place.set_title(panel["title"], fontsize=10)
@@ -170,7 +173,7 @@ def components(
     titles: tuple[str, ...],
     panels: list[tuple[str, npt.NDArray[np.bool_] | None]],
 ) -> Figure:
-    """Draw three sets of points in space; in some panels, some of the last set are crossed out."""
+    """Draw three sets of points in space; mark misclassified points of the last set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6 * len(panels), 4.8), layout="constrained")
@@ -178,7 +181,13 @@ def components(
         place = figure.add_subplot(1, len(panels), i, projection="3d")
         for j, rows in enumerate(points):
             place.scatter(
-                *rows.T, s=14, color=_SETS[j], marker=MARKERS[j], alpha=0.7, lw=0, label=titles[j]
+                *rows.T,
+                s=14,
+                color=_SEQUENCE_COLORS[j],
+                marker=MARKERS[j],
+                alpha=0.7,
+                lw=0,
+                label=titles[j],
             )
         if wrong is not None and wrong.any():
             place.scatter(

@@ -1,4 +1,4 @@
-"""Films of two people: made, learnt from, and recognised."""
+"""Films of two people: create them, train on two, and classify the third."""
 
 import warnings
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.study import Arrays
 
 K = 5  # centres per sequence, as in the paper
-SEEDS = range(10)  # of the random starts of k-means
+SEEDS = range(10)  # random starts of k-means
 FILMS = range(8)  # seeds of the rendered films
 REPULSIONS: tuple[Repulsion, ...] = (0.0, 0.25, 0.5, "size")
-BESIDE = 5  # people beside whom each is put, where there are many
+MAX_PARTNERS = 5  # people with whom each person is paired, if there are many
 METHODS = ("k-means", "ours", "converged")
 REPRESENTATION = "raw"
 Rows = npt.NDArray[np.float64]
@@ -33,15 +33,15 @@ class Films:
     titles: tuple[str, ...]
 
     def rows(self, representation: str) -> list[Rows]:
-        """Frames as rows of numbers."""
+        """Convert frames to rows of features."""
         return [REPRESENTATIONS[representation](frames) for frames in self.frames]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How the third sequence fares: distances to the first and to the second person's centres."""
+class FilmResult:
+    """Result for the third sequence: distances of its frames to the centres of both people."""
 
-    distance: npt.NDArray[np.float64]  # two lines
+    distance: npt.NDArray[np.float64]  # shape (2, n_frames)
     clusters: int
 
     @property
@@ -58,8 +58,8 @@ class Answer:
 def lit_films(faces: Faces, first: int, second: int) -> Films:
     """Order pictures by azimuth into films.
 
-    Films of both people under lamps at or below the height of the eyes are for training, the second
-    person's under lamps above it for the question.
+    Films of both people under lamps at or below eye level are for training, that of the second
+    person under higher lamps is for testing.
     """
     low = faces.elevation <= 0
     whose = (
@@ -82,17 +82,17 @@ def lit_films(faces: Faces, first: int, second: int) -> Films:
     return Films(tuple(parts), titles)
 
 
-def learn_k_means(X: list[Rows], seed: int) -> Answer:
-    """Run k-means on each of the first two sequences, and ask about the third."""
+def learn_k_means(X: list[Rows], seed: int) -> FilmResult:
+    """Run k-means on each of the first two sequences, and classify the third."""
     distance = []
     for rows in X[:2]:
         model = KMeans(K, init="random", n_init=1, random_state=seed).fit(rows)
         distance.append(cdist(model.cluster_centers_, X[2]).min(axis=0))
-    return Answer(np.array(distance), 2 * K)
+    return FilmResult(np.array(distance), 2 * K)
 
 
-def learn(X: list[Rows], budget: int | None, repulsion: Repulsion) -> Answer:
-    """Run the discriminative algorithm on the first two sequences, and ask about the third."""
+def learn(X: list[Rows], budget: int | None, repulsion: Repulsion) -> FilmResult:
+    """Run the discriminative algorithm on the first two sequences, and classify the third."""
     y = np.repeat([0, 1], [len(rows) for rows in X[:2]])
     model = DiscriminativeKMeans(budget, growth="paper", repulsion=repulsion)
     with warnings.catch_warnings():
@@ -100,11 +100,11 @@ def learn(X: list[Rows], budget: int | None, repulsion: Repulsion) -> Answer:
         model.fit(np.concatenate(X[:2]), y)
     distance = cdist(model.cluster_centers_, X[2])
     own = np.array([distance[model.cluster_classes_ == c].min(axis=0) for c in (0, 1)])
-    return Answer(own, model.n_clusters_)
+    return FilmResult(own, model.n_clusters_)
 
 
 def errors(films: Films) -> Arrays:
-    """Errors of all methods on one instance."""
+    """Compute the errors of all methods on one instance."""
     X = films.rows(REPRESENTATION)
     return {
         "k-means": np.array([np.mean([learn_k_means(X, seed).error for seed in SEEDS])]),
@@ -114,7 +114,7 @@ def errors(films: Films) -> Arrays:
 
 
 def rendered_job(seed: int) -> Arrays:
-    """Render films of two moving heads, and find the errors on them."""
+    """Render films of two moving heads, and compute the errors."""
     made = motion_sequences(seed=seed)
     films = Films(tuple(made.frames), made.titles)
     return errors(films) | {"frames": made.frames, "titles": np.array(made.titles)}
@@ -128,13 +128,13 @@ def lights_job(
     *,
     first: int,
 ) -> Arrays:
-    """Find the errors for one person beside some that follow, the first after the last."""
+    """Compute the errors for one person paired with the next people, cyclically."""
     n = int(person.max()) + 1
     faces = Faces(images, person, azimuth, elevation, [""] * n)
-    others = [(first + i) % n for i in range(1, min(BESIDE, n - 1) + 1)]
-    return together([errors(lit_films(faces, first, other)) for other in others])
+    others = [(first + i) % n for i in range(1, min(MAX_PARTNERS, n - 1) + 1)]
+    return concatenate_errors([errors(lit_films(faces, first, other)) for other in others])
 
 
-def together(parts: list[Arrays]) -> Arrays:
-    """Put the errors of several instances one after the other."""
+def concatenate_errors(parts: list[Arrays]) -> Arrays:
+    """Concatenate the errors of several instances."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

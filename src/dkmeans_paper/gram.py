@@ -1,10 +1,10 @@
-"""The paper's rounds, and k-means, from the inner products of the rows alone.
+"""The paper's rounds, and k-means, computed from the Gram matrix of the rows.
 
-Every centre is a weighted sum of rows, so all distances follow from the n x n matrix of the rows'
-inner products, however many features there are. Leave-one-out needs thousands of fits that differ
-by one row: here most of each is taken over from the first fit, by differences. The rounds are
-those of `DiscriminativeKMeans(growth="paper")` without its guaranteed ending; in exact arithmetic
-the results are the same, and the tests compare them.
+Every centre is a weighted sum of rows, so the n x n matrix of inner products determines all
+distances, whatever the number of features. Leave-one-out needs thousands of fits that differ by one
+row: most of the first fit is reused, and only differences are computed. The rounds are those of
+`DiscriminativeKMeans(growth="paper")` without its guaranteed termination; in exact arithmetic the
+results are the same, and the tests compare them.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.intp]
 Repulsion: TypeAlias = float | Literal["size"]
 
-OUT = -1  # the code of a row that takes no part
+LEFT_OUT = -1  # code of a row that is left out
 
 
 def inner_products(X: npt.NDArray[np.floating]) -> Floats:
-    """Inner products of all pairs of rows, in float64."""
+    """Compute the inner products of all pairs of rows, in float64."""
     X = X.astype(np.float64)
     return X @ X.T
 
 
 @dataclass(frozen=True)
 class Centers:
-    """Centres, known by their inner products with every row and with themselves."""
+    """Centres, represented by their inner products with every row and with themselves."""
 
     products: Floats
     squares: Floats
@@ -40,33 +40,33 @@ class Centers:
         return len(self.ids)
 
     def take(self, which: npt.NDArray[np.bool_] | Indices) -> "Centers":
-        """Take some of the centres."""
+        """Select centres."""
         return Centers(
             self.products[which], self.squares[which], self.classes[which], self.ids[which]
         )
 
     def distances(self, gram: Floats, rows: Indices) -> Floats:
-        """Squared distances of some rows to all centres, one line per centre."""
+        """Compute squared distances of some rows to all centres, one line per centre."""
         own = gram[rows, rows]
         return np.maximum(own - 2 * self.products[:, rows] + self.squares[:, None], 0.0)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Where a run ended."""
+class RunResult:
+    """Result of a run."""
 
     centers: Centers
     labels: Indices
     rounds: int
-    distances: int  # how many distances from a row to a centre were needed
-    converged: bool = False  # no cell is mixed, and no row changes its cell any more
+    distances: int  # number of row-to-centre distances computed
+    converged: bool = False  # no cell is mixed, and no row changes its cell
 
 
 class Sums:
-    """Sums of rows by group, each as its inner products with all rows.
+    """Sums of rows by group, each represented by its inner products with all rows.
 
-    What was found for a round of the first run, and for the last round, is remembered: most rows
-    are in the same group again, and only the others are paid for.
+    The sums of each round of the first run, and of the last round, are cached. Most rows stay in
+    the same group, so only the differences are computed.
     """
 
     def __init__(self, gram: Floats) -> None:
@@ -75,21 +75,21 @@ class Sums:
         self._last: tuple[Indices, Indices, Floats] | None = None
 
     def __call__(self, codes: Indices, number: int) -> tuple[Indices, Floats]:
-        """Find the groups and their sums, from each row's group in a round."""
+        """Return the groups and their sums, given each row's group in a round."""
         groups = np.unique(codes)
-        groups = groups[groups != OUT]
+        groups = groups[groups != LEFT_OUT]
         known = [k for k in (self._first.get(number), self._last) if k is not None]
         differ = [np.flatnonzero(codes != k[0]) for k in known]
         near = min(range(len(known)), key=lambda i: len(differ[i]), default=None)
         if near is None or 4 * len(differ[near]) > len(codes):
-            group_sums = self._add(groups, codes, np.flatnonzero(codes != OUT))
+            group_sums = self._add(groups, codes, np.flatnonzero(codes != LEFT_OUT))
         else:
-            group_sums = self._amended(groups, codes, known[near], differ[near])
+            group_sums = self._update_sums(groups, codes, known[near], differ[near])
         self._last = codes, groups, group_sums
         self._first.setdefault(number, self._last)
         return groups, group_sums
 
-    def _amended(
+    def _update_sums(
         self,
         groups: Indices,
         codes: Indices,
@@ -125,75 +125,75 @@ def grow(
     budget: int | None = None,
     positive: int | None = None,
     max_rounds: int = 300,
-) -> Outcome:
-    """Run the paper's rounds on all rows but some.
+) -> RunResult:
+    """Run the paper's rounds on all rows except some.
 
     Parameters
     ----------
     sums : Sums
-        Of the rows' inner products; share it between runs that differ by few rows.
+        Cached sums; share them between runs that differ by few rows.
     y : array
-        Classes by number.
+        Class indices.
     left_out : array
-        Rows that take no part.
+        Rows to leave out.
     repulsion : float or "size"
         The weight w.
     budget : int, optional
         Largest number of clusters in all.
     positive : int, optional
-        Number of clusters of class 1 at which to stop; those of class 0 are not limited.
+        Number of clusters of class 1 at which to stop; class 0 is not limited.
     max_rounds : int
         Largest number of rounds.
 
     Returns
     -------
-    outcome : Outcome
-        What was reached at the budget, at convergence, or after the last round.
+    outcome : RunResult
+        Result at the budget, at convergence, or after the last round.
     """
     part = np.ones(len(y), dtype=bool)
     part[left_out] = False
     n_rows, n_classes = int(part.sum()), int(y.max()) + 1
-    # The first cell holds all rows and is of the heaviest class; its centre is never looked at.
-    labels = np.where(part, 0, OUT)
+    # The first cell holds all rows and has the heaviest class; its centre is not used.
+    labels = np.where(part, 0, LEFT_OUT)
     zero = np.zeros(1, dtype=np.intp)
     heaviest = zero + np.bincount(y[part]).argmax()
     centers = Centers(np.zeros((1, len(y))), np.zeros(1), heaviest, zero)
     next_id, work = 1, n_rows
     for number in range(1, max_rounds + 1):
         owners = centers.ids[labels]
-        # Groups go by the id of their centre, which stays the same from round to round.
-        codes = np.where(part, owners * n_classes + y, OUT)
+        # Identify groups by the id of their centre, which is stable across rounds.
+        codes = np.where(part, owners * n_classes + y, LEFT_OUT)
         groups, group_sums = sums(codes, number)
-        cells, order = _see(codes, groups, n_classes, centers.ids)
+        cells, order = _group_cells(codes, groups, n_classes, centers.ids)
         group_sums = group_sums[order]
-        served = _served(cells, centers, budget, positive)
+        served = _select_groups(cells, centers, budget, positive)
         centers, next_id = _update(cells, group_sums, centers, served, repulsion, next_id)
         work += n_rows * len(centers)
         centers, labels = _assign(centers, part)
         still = np.array_equal(owners[part], centers.ids[labels[part]])
         converged = still and _is_pure(labels[part], y[part], n_classes)
-        if converged or _is_spent(centers, budget, positive):
+        if converged or _is_budget_reached(centers, budget, positive):
             break
-    return Outcome(centers, labels, number, work, converged)
+    return RunResult(centers, labels, number, work, converged)
 
 
-def k_means(sums: Sums, start: Indices, left_out: Indices, max_rounds: int = 300) -> Outcome:
-    """Run Lloyd's k-means on all rows but some, from centres on some rows.
+def k_means(sums: Sums, start: Indices, left_out: Indices, max_rounds: int = 300) -> RunResult:
+    """Run Lloyd's k-means on all rows except some.
 
     Parameters
     ----------
     sums : Sums
-        Of the rows' inner products; share it between runs that differ by few rows.
+        Cached sums; share them between runs that differ by few rows.
     start : array
-        Rows on which the centres start.
+        Rows used as initial centres.
     left_out : array
-        Rows that take no part.
+        Rows to leave out.
     max_rounds : int
         Largest number of rounds.
 
     Returns
     -------
-    outcome : Outcome
+    outcome : RunResult
         The converged clustering. Centres that lose all their rows are dropped.
     """
     gram = sums.gram
@@ -214,14 +214,14 @@ def k_means(sums: Sums, start: Indices, left_out: Indices, max_rounds: int = 300
         work += int(part.sum()) * len(centers)
         if np.array_equal(labels, before):
             break
-    return Outcome(centers, labels, number, work)
+    return RunResult(centers, labels, number, work)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """The groups, that is rows of one class in one cell, of a round."""
+    """Groups of a round: the rows of one class in one cell."""
 
-    group_of_row: Indices  # of the rows that take part
+    group_of_row: Indices  # for the rows that are not left out
     rows: Indices
     cells: Indices  # of each group
     classes: Indices
@@ -234,9 +234,11 @@ class _Cells:
         return np.bincount(self.cells)[self.cells] > 1
 
 
-def _see(codes: Indices, groups: Indices, n_classes: int, ids: Indices) -> tuple[_Cells, Indices]:
-    """Look at the groups in the order of their cells; also returns that order."""
-    rows = np.flatnonzero(codes != OUT)
+def _group_cells(
+    codes: Indices, groups: Indices, n_classes: int, ids: Indices
+) -> tuple[_Cells, Indices]:
+    """Sort groups by cell; also return the order."""
+    rows = np.flatnonzero(codes != LEFT_OUT)
     at = np.searchsorted(groups, codes[rows])
     owner, classes = np.divmod(groups, n_classes)
     by_id = np.argsort(ids)
@@ -250,10 +252,10 @@ def _see(codes: Indices, groups: Indices, n_classes: int, ids: Indices) -> tuple
     return _Cells(group_of_row, rows, cells, classes, weight, cell_weight), order
 
 
-def _served(
+def _select_groups(
     cells: _Cells, centers: Centers, budget: int | None, positive: int | None
 ) -> npt.NDArray[np.bool_]:
-    """Tell which groups get a centre: one per cell at least, then the heaviest first."""
+    """Select the groups that get a centre: at least one per cell, then the heaviest first."""
     foreign = cells.classes != centers.classes[cells.cells]
     order = np.lexsort((cells.classes, -cells.weight, foreign, cells.cells))
     _, first = np.unique(cells.cells[order], return_index=True)
@@ -288,7 +290,7 @@ def _update(
     mixed = cells.mixed[which]
     w = others / cells.cell_weight[cell] if repulsion == "size" else np.full(len(which), repulsion)
     away = np.divide(w, others, where=mixed, out=np.zeros(len(which)))
-    # m - w (r - m), with m and r written as sums of the group and of its whole cell
+    # m - w (r - m), with m and r expressed by the sums of the group and of its cell
     of_group = (1 + np.where(mixed, w, 0.0)) / weight + away
     starts = np.flatnonzero(np.diff(cells.cells, prepend=-1))
     whole = np.add.reduceat(sums, starts, axis=0)
@@ -303,7 +305,7 @@ def _update(
         of_group**2 * group_group - 2 * of_group * away * group_whole + away**2 * whole_whole
     )
     classes, ids = cells.classes[which], centers.ids[cell]
-    # A mixed cell left unsplit keeps its class and place if it has no row of its class.
+    # An unsplit mixed cell without rows of its own class keeps its class and position.
     is_same = classes == centers.classes[cell]
     stays = mixed & ~is_same & (np.bincount(cell)[cell] == 1)
     products[stays], squares[stays] = centers.products[cell[stays]], centers.squares[cell[stays]]
@@ -316,20 +318,20 @@ def _update(
 
 
 def _assign(centers: Centers, part: npt.NDArray[np.bool_]) -> tuple[Centers, Indices]:
-    """Find each row's nearest centre, and drop centres that no row is nearest to."""
+    """Find each row's nearest centre, and drop centres without rows."""
     labels = (centers.squares[:, None] - 2 * centers.products).argmin(axis=0)
     alive = np.bincount(labels[part], minlength=len(centers)) > 0
-    labels = np.where(part, (np.cumsum(alive) - 1)[labels], OUT)
+    labels = np.where(part, (np.cumsum(alive) - 1)[labels], LEFT_OUT)
     return (centers if alive.all() else centers.take(alive)), labels
 
 
 def _is_pure(labels: Indices, y: Indices, n_classes: int) -> bool:
-    """Tell whether every cell holds rows of one class only."""
+    """Return whether every cell holds rows of a single class."""
     groups = np.unique(labels * n_classes + y)
     return len(groups) == len(np.unique(groups // n_classes))
 
 
-def _is_spent(centers: Centers, budget: int | None, positive: int | None) -> bool:
+def _is_budget_reached(centers: Centers, budget: int | None, positive: int | None) -> bool:
     if budget is not None and len(centers) >= budget:
         return True
     return positive is not None and int((centers.classes == 1).sum()) >= positive

@@ -1,10 +1,10 @@
-"""Pieces of the face experiment: models fitted without some faces, and how those faces fare.
+"""Jobs of the face experiment: fit models without some faces, and classify those faces.
 
-Every job gets the inner products of all faces (`gram`), who each face shows (`y`) and a plan:
-`fold` tells for each face in which turn it is left out (-1: never). Leave-one-out has one face per
-turn, cross-validation a tenth of them. In each turn a model is fitted to the faces that are not
-left out, and those that are left out are compared with its centres: what counts for a face and a
-person is the squared distance to the person's nearest centre.
+Every job takes the inner products of all faces (`gram`), the person of each face (`y`) and the turn
+in which each face is left out (`fold`; -1: never). Leave-one-out leaves out one face per turn,
+cross-validation a tenth of them. In each turn, a model is fitted to the remaining faces, and the
+left-out faces are compared with its centres: the distance between a face and a person is the
+squared distance to the person's nearest centre.
 """
 
 import time
@@ -23,29 +23,29 @@ from dkmeans_paper.gram import (
     Centers,
     Floats,
     Indices,
-    Outcome,
     Repulsion,
+    RunResult,
     Sums,
     k_means,
 )
 from dkmeans_paper.gram import grow as grow_rounds
 from dkmeans_paper.study import Arrays
 
-_NOBODY = np.empty(0, dtype=np.intp)
+NO_ROWS = np.empty(0, dtype=np.intp)
 
 
 def classwise(gram: Floats, y: Indices, fold: Indices, *, person: int, k: int, seed: int) -> Arrays:
-    """K-means with k centres on one person's faces, from a random start.
+    """Run k-means with k centres on one person's faces, from a random start.
 
-    The start is the first k of a random order of the person's faces that are not left out. Only
-    the turns that leave out a face of this person need a model of their own.
+    The initial centres are the first k faces, in random order, that are not left out. Only turns
+    that leave out a face of this person need a separate model.
     """
     own = np.flatnonzero(y == person)
     order = np.random.default_rng([seed, person]).permutation(own)
     others = np.flatnonzero(y != person)
     sums = Sums(gram)
-    result = _Turns(len(y))
-    for left_out, queries in _turns(fold, own):
+    result = _TurnResults(len(y))
+    for left_out, queries in _iterate_turns(fold, own):
         start = order[~np.isin(order, left_out)][:k]
         outcome = k_means(sums, start, np.union1d(others, left_out))
         training = np.setdiff1d(own, left_out)
@@ -67,8 +67,8 @@ def one_vs_rest(
     is_person = (y == person).astype(np.intp)
     own = np.flatnonzero(is_person)
     sums = Sums(gram)
-    result = _Turns(len(y))
-    for left_out, queries in _turns(fold):
+    result = _TurnResults(len(y))
+    for left_out, queries in _iterate_turns(fold):
         outcome = grow_rounds(
             sums, is_person, left_out, repulsion, positive=positive, budget=budget
         )
@@ -86,20 +86,20 @@ def joint(
     repulsion: Repulsion,
     budget: int | None = None,
 ) -> Arrays:
-    """Grow all people at once; for some of the turns."""
+    """Grow all people at once, in some of the turns."""
     sums = Sums(gram)
     if len(turns) > 1:
-        # The model on all faces, from which the others differ little, is the one to remember.
-        grow_rounds(sums, y, _NOBODY, repulsion, budget=budget)
+        # Cache the sums of the model on all faces first: the others differ little from it.
+        grow_rounds(sums, y, NO_ROWS, repulsion, budget=budget)
     n_people = int(y.max()) + 1
     distance = np.full((n_people, len(y)), np.nan)
-    result = _Turns(len(y))
-    for left_out, queries in _turns(np.where(np.isin(fold, turns), fold, -1)):
+    result = _TurnResults(len(y))
+    for left_out, queries in _iterate_turns(np.where(np.isin(fold, turns), fold, -1)):
         outcome = grow_rounds(sums, y, left_out, repulsion, budget=budget)
         result.add(queries, outcome, gram)
-        distance[:, queries] = _by_class(outcome.centers, gram, queries, n_people)
+        distance[:, queries] = _nearest_by_class(outcome.centers, gram, queries, n_people)
         training = np.flatnonzero(outcome.labels >= 0)
-        to_own = _by_class(outcome.centers, gram, training, n_people)[
+        to_own = _nearest_by_class(outcome.centers, gram, training, n_people)[
             y[training], range(len(training))
         ]
         result.arrays["person_ssd"][queries] = to_own.sum()
@@ -109,13 +109,13 @@ def joint(
 def pairs(
     gram: Floats, y: Indices, fold: Indices, *, person: int, repulsion: Repulsion, budget: int
 ) -> Arrays:
-    """Grow one person against each of those that follow, two at a time."""
+    """Grow one person against each of the following people, one pair at a time."""
     rivals = np.arange(person + 1, int(y.max()) + 1)
     distance = np.full((len(rivals), 2, len(y)), np.nan)
     for i, rival in enumerate(rivals):
         others = np.flatnonzero((y != person) & (y != rival))
         sums = Sums(gram)
-        for left_out, queries in _turns(fold):
+        for left_out, queries in _iterate_turns(fold):
             outcome = grow_rounds(
                 sums,
                 (y == rival).astype(np.intp),
@@ -123,7 +123,7 @@ def pairs(
                 repulsion,
                 budget=budget,
             )
-            distance[i, :, queries] = _by_class(outcome.centers, gram, queries, 2).T
+            distance[i, :, queries] = _nearest_by_class(outcome.centers, gram, queries, 2).T
     return {"distance": distance, "rivals": rivals}
 
 
@@ -137,7 +137,7 @@ def refined(
     growth: Literal["paper", "best"],
     budget: int,
 ) -> Arrays:
-    """Grow all people at once and refine, by the estimator; for one turn."""
+    """Grow all people at once and refine, with the estimator, in one turn."""
     queries, training = np.flatnonzero(fold == turn), np.flatnonzero(fold != turn)
     model = DiscriminativeKMeans(
         budget, repulsion=repulsion, growth=growth, refine="margin", n_threads=1
@@ -155,18 +155,18 @@ def refined(
 def whole_k_means(
     gram: Floats, y: Indices, fold: Indices, *, turns: list[int], k: int, seed: int
 ) -> Arrays:
-    """K-means with k centres on the faces of everybody, from a random start; for some turns."""
+    """Run k-means with k centres on all faces, from a random start, in some of the turns."""
     order = np.random.default_rng(seed).permutation(len(y))
     sums = Sums(gram)
-    result = _Turns(len(y))
-    for left_out, queries in _turns(np.where(np.isin(fold, turns), fold, -1)):
+    result = _TurnResults(len(y))
+    for left_out, queries in _iterate_turns(np.where(np.isin(fold, turns), fold, -1)):
         start = order[~np.isin(order, left_out)][:k]
         result.add(queries, k_means(sums, start, left_out), gram)
     return result.arrays
 
 
-class _Turns:
-    """What is noted in each turn, under the faces that it leaves out."""
+class _TurnResults:
+    """Results of each turn, stored at the indices of its left-out faces."""
 
     def __init__(self, n: int) -> None:
         names = ("distance", "ssd", "person_ssd", "clusters", "own_clusters", "rounds", "work")
@@ -175,12 +175,12 @@ class _Turns:
     def add(
         self,
         queries: Indices,
-        outcome: Outcome,
+        outcome: RunResult,
         gram: Floats,
         person_rows: Indices | None = None,
         label: int = 0,
     ) -> None:
-        """Note what a turn came to; if rows of one person are given, their distances too."""
+        """Store the results of a turn; with the rows of one person, also their distances."""
         centers = outcome.centers
         own = centers.classes == label
         training = np.flatnonzero(outcome.labels >= 0)
@@ -202,11 +202,13 @@ class _Turns:
             self.arrays[name][queries] = value
 
 
-def _turns(fold: Indices, among: Indices | None = None) -> Iterator[tuple[Indices, Indices]]:
-    """Yield the faces left out in each turn, and those to compare then.
+def _iterate_turns(
+    fold: Indices, among: Indices | None = None
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the faces left out in each turn, and the faces to classify.
 
-    If a model looks at some faces only, turns that leave out none of them are all the same to it,
-    and come as one.
+    If a model uses only the faces `among`, turns that leave out none of them give the same model
+    and are merged.
     """
     asked = np.unique(fold[fold >= 0])
     if among is not None:
@@ -214,16 +216,16 @@ def _turns(fold: Indices, among: Indices | None = None) -> Iterator[tuple[Indice
         same = np.setdiff1d(asked, touching)
         asked = np.intersect1d(asked, touching)
         if len(same):
-            yield _NOBODY, np.flatnonzero(np.isin(fold, same))
+            yield NO_ROWS, np.flatnonzero(np.isin(fold, same))
     for turn in asked:
         left_out = np.flatnonzero(fold == turn)
         yield left_out, left_out
 
 
-def _by_class(
+def _nearest_by_class(
     centers: Centers, gram: Floats, queries: Indices, n_classes: int
 ) -> npt.NDArray[np.float64]:
-    """Squared distance of each query to the nearest centre of each class; inf if it has none."""
+    """Compute squared distances of queries to the nearest centre of each class; inf if none."""
     distances = centers.distances(gram, queries)
     nearest = np.full((n_classes, len(queries)), np.inf)
     np.minimum.at(nearest, centers.classes, distances)
@@ -241,12 +243,12 @@ def timing(
     clusters: int,
     repulsion: Repulsion,
 ) -> Arrays:
-    """Time both algorithms without one face, on one thread, one after the other.
+    """Time both algorithms without one face, in one thread.
 
-    Four times over: on the faces of everybody with k centres, the person against the rest, by the
-    libraries and by the code of this package that works on inner products; on the faces of this
-    person and the next with k centres; and per person, where k-means sees the person's faces only,
-    and the other grows `clusters` clusters on all faces, of which about k are the person's.
+    There are four comparisons: k centres on all faces, the person against the rest, by the
+    libraries; the same by this package's code on inner products; k centres on the faces of this
+    person and the next; and per person, where k-means uses the person's faces only and the other
+    algorithm grows `clusters` clusters on all faces, about k of them for the person.
     """
     keep = np.arange(len(y)) != query
     own = y[keep] == person
@@ -255,14 +257,14 @@ def timing(
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
-            "whole": _race(rows, rows, own, k, k, repulsion, query),
-            "alike": _race_alike(gram, (y == person).astype(np.intp), query, k, repulsion),
-            "pair": _race(rows[both], rows[both], own[both], k, k, repulsion, query),
-            "person": _race(rows[own], rows, own, k, clusters, repulsion, query),
+            "whole": _time_fits(rows, rows, own, k, k, repulsion, query),
+            "alike": _time_from_products(gram, (y == person).astype(np.intp), query, k, repulsion),
+            "pair": _time_fits(rows[both], rows[both], own[both], k, k, repulsion, query),
+            "person": _time_fits(rows[own], rows, own, k, clusters, repulsion, query),
         }
 
 
-def _race(
+def _time_fits(
     X_k_means: npt.NDArray[np.float32],
     X: npt.NDArray[np.float32],
     y: npt.NDArray[np.bool_],
@@ -271,7 +273,7 @@ def _race(
     repulsion: Repulsion,
     seed: int,
 ) -> npt.NDArray[np.float64]:
-    """Seconds of k-means and of the discriminative algorithm, best of three; then their rounds."""
+    """Return the seconds of both algorithms, best of three, then their numbers of rounds."""
     theirs = KMeans(k, init="random", n_init=1, tol=0, random_state=seed)
     ours = DiscriminativeKMeans(clusters, growth="paper", repulsion=repulsion, n_threads=1)
     times = [
@@ -281,14 +283,14 @@ def _race(
     return np.array([*np.min(times, axis=0), theirs.n_iter_, ours.n_iter_])
 
 
-def _race_alike(
+def _time_from_products(
     gram: Floats, y: Indices, query: int, k: int, repulsion: Repulsion
 ) -> npt.NDArray[np.float64]:
-    """Time both from inner products, with nothing taken over from another fit; distances last."""
+    """Do the same from inner products, without cached sums; also return numbers of distances."""
     left_out = np.array([query])
     order = np.random.default_rng(query).permutation(len(y))
     start = order[order != query][:k]
-    found: list[Outcome] = []
+    found: list[RunResult] = []
     times = [
         (
             _seconds(lambda: found.append(k_means(Sums(gram), start, left_out))),

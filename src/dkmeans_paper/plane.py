@@ -1,4 +1,4 @@
-"""Two classes in the plane, fitted three ways, and what is measured on that."""
+"""Two classes in the plane, fitted in three ways, and measurements on the fits."""
 
 import warnings
 from typing import Any, TypeAlias
@@ -29,22 +29,22 @@ NEGATIVE: list[Stroke] = [
     ([(8.2, 0.6), (9.2, 0.8)], 30, 0.8),
 ]
 ADDED: list[Stroke] = [([(2.5, 1.8), (3.3, 1.95), (4.0, 2.2), (4.5, 2.7)], 40, 0.6)]
-TOLERANCE = 0.25  # of the typical spacing of centres; nearer counts as the same place
-WITHIN = (TOLERANCE / 2, TOLERANCE, 2 * TOLERANCE)  # how much hangs on it
+TOLERANCE = 0.25  # of the typical spacing of centres: closer centres count as equal
+TOLERANCES = (TOLERANCE / 2, TOLERANCE, 2 * TOLERANCE)  # to show the sensitivity to it
 
 
 def plane_sets(drawing: int = 0) -> Sets:
-    """Draw two classes in the plane, and the same with more positives beside the negatives.
+    """Generate two classes in the plane, and the same with more positives near the negatives.
 
     Parameters
     ----------
     drawing : int
-        The shapes are always the same; every number scatters the points in them differently.
+        Seed of the positions of the points; the shapes are always the same.
 
     Returns
     -------
     X1, y1, X2, y2 : ndarray
-        Rows and labels (1 positive, 0 negative) of both sets. The second begins with the first.
+        Rows and labels (1 positive, 0 negative) of both sets. The second starts with the first.
     """
     start = 7 * drawing
     positive, negative, added = (
@@ -58,13 +58,13 @@ def plane_sets(drawing: int = 0) -> Sets:
 
 
 def _scatter(stroke: Stroke, first: int) -> Floats:
-    """Lay points along a broken line, each a bit off in a way that looks careless but is fixed."""
+    """Place points along a polyline, with deterministic irregular offsets."""
     corners, n, width = np.array(stroke[0]), stroke[1], stroke[2]
     steps = np.diff(corners, axis=0)
     lengths = np.hypot(*steps.T)
     until = np.concatenate([[0], lengths.cumsum()])
     i = np.arange(n)
-    # Fractional parts of squares times an irrational: even, and without a visible lattice.
+    # Fractional parts of squares times an irrational: evenly distributed, without a lattice.
     ahead, aside = (
         (i + first) ** 2 * root % 1 for root in (0.6180339887498949, 0.41421356237309503)
     )
@@ -72,12 +72,12 @@ def _scatter(stroke: Stroke, first: int) -> Floats:
     on_line = np.stack([np.interp(along, until, corners[:, j]) for j in (0, 1)], axis=1)
     part = np.searchsorted(until, along, side="right") - 1
     across = np.stack([-steps[:, 1], steps[:, 0]], axis=1)[part] / lengths[part, None]
-    # Three decimals are the same everywhere, whatever the last bits of the line above.
+    # Round to three decimals, which are the same on all machines.
     return np.round(on_line + width * (aside - 0.5)[:, None] * across, 3)
 
 
 def fit_three(sets: Sets) -> list[DiscriminativeKMeans]:
-    """Fit set 1, set 2 from the start, and set 2 from where set 1 ended."""
+    """Fit set 1, set 2 from scratch, and set 2 starting from the fit of set 1."""
     X1, y1, X2, y2 = sets
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
@@ -89,7 +89,7 @@ def fit_three(sets: Sets) -> list[DiscriminativeKMeans]:
 
 
 def measure(sets: Sets, models: list[DiscriminativeKMeans]) -> dict[str, Any]:
-    """Take all numbers that the claims are judged by."""
+    """Compute all measurements that the claims are judged by."""
     X1, y1, X2, y2 = sets
     first, afresh, continued = models
     spacing = float(np.median(_to_same_class(first, first, itself=False)))
@@ -122,7 +122,7 @@ def measure(sets: Sets, models: list[DiscriminativeKMeans]) -> dict[str, Any]:
 
 
 def _to_same_class(a: Any, b: Any, itself: bool = True) -> Floats:
-    """Distance from each centre of one model to the nearest of its class in another."""
+    """Compute the distance from each centre to the nearest of its class in another model."""
     distances = cdist(a.cluster_centers_, b.cluster_centers_)
     distances[a.cluster_classes_[:, None] != b.cluster_classes_] = np.inf
     if not itself:
@@ -131,7 +131,7 @@ def _to_same_class(a: Any, b: Any, itself: bool = True) -> Floats:
 
 
 def _change(before: Any, after: Any, added: Floats, far: float, spacing: float) -> dict[str, Any]:
-    """Where the centres of one model are in another: away from the added rows and near them."""
+    """Measure how far centres moved between two models, near the added rows and far from them."""
     away = cdist(before.cluster_centers_, added).min(axis=1)
     moved = _to_same_class(before, after)
     result: dict[str, Any] = {"distance": away.tolist(), "displacement": moved.tolist()}
@@ -139,32 +139,32 @@ def _change(before: Any, after: Any, added: Floats, far: float, spacing: float) 
         result[name] = {
             "centres": int(where.sum()),
             "same": float((moved[where] <= TOLERANCE * spacing).mean()),
-            "within": [float((moved[where] <= m * spacing).mean()) for m in WITHIN],
+            "within": [float((moved[where] <= m * spacing).mean()) for m in TOLERANCES],
             "median": float(np.median(moved[where])),
         }
     return result
 
 
 def gaps_and_sizes(X: Floats, y: Ints, centers: Floats) -> tuple[Floats, Ints]:
-    """Distance of each row to the other class, and the number of rows in its cell."""
+    """Compute each row's distance to the other class, and the number of rows in its cell."""
     gaps = np.where(y == 1, *(cdist(X, X[y == c]).min(axis=1) for c in (0, 1)))
     owner = cdist(X, centers).argmin(axis=1)
     return gaps, np.bincount(owner)[owner]
 
 
 def _density(X: Floats, y: Ints, centers: Floats) -> dict[str, Any]:
-    """Centres per row, by the distance of the rows to the other class."""
+    """Compute the density of centres, by the distance of the rows to the other class."""
     gaps, sizes = gaps_and_sizes(X, y, centers)
     borders = np.quantile(gaps, [0.25, 0.5, 0.75])
     quarter = np.searchsorted(borders, gaps)
-    # A row carries its share of a centre, so that the shares add up to the centres.
+    # Each row counts as an equal share of the centre of its cell.
     per_100 = [float(100 * (1 / sizes[quarter == q]).mean()) for q in range(4)]
     correlation = float(spearmanr(gaps, sizes)[0])
     return {"borders": borders.tolist(), "per_100": per_100, "spearman": correlation}
 
 
 def _agreement(a: Any, b: Any, X: Floats, spacing: float) -> dict[str, Any]:
-    """How far apart the centres of two models are, and on how much of the plane they differ."""
+    """Measure how well the centres of two models match, and where their predictions agree."""
     matched: list[float] = []
     alone = 0
     for label in (0, 1):
@@ -187,7 +187,7 @@ def _agreement(a: Any, b: Any, X: Floats, spacing: float) -> dict[str, Any]:
 
 
 def judge(numbers: dict[str, Any]) -> dict[str, Verdict]:
-    """Compare the numbers with limits that were fixed before they were known."""
+    """Compare the numbers with limits fixed before they were measured."""
     to, back = numbers["change"]["1 to 2"], numbers["change"]["2 to 1"]
     kept = min(way["far"]["same"] for way in (to, back))
     more_near, more_far = (back[w]["centres"] / to[w]["centres"] for w in ("near", "far"))
@@ -210,7 +210,7 @@ def judge(numbers: dict[str, Any]) -> dict[str, Verdict]:
 
 
 def ratio(density: dict[str, Any]) -> float:
-    """Density of centres where classes are closest, over where they are farthest apart."""
+    """Divide the density of centres where classes are closest by that where they are farthest."""
     return density["per_100"][0] / density["per_100"][3]
 
 

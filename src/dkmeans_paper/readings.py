@@ -1,4 +1,4 @@
-"""The readings that the paper allows, and what each of them comes to."""
+"""Possible interpretations ("readings") of the paper, and their results."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from dkmeans_paper.recognition import Recognition
 
 K = 8  # clusters per person, as in the paper
-SEEDS = tuple(range(10))  # of the random starts of k-means
+SEEDS = tuple(range(10))  # random starts of k-means
 Repulsions: TypeAlias = tuple[Repulsion, ...]
 REPULSIONS: Repulsions = (0.0, 0.25, 0.5, 1.0, "size")
-FEW: Repulsions = (0.0, 0.25, 0.5)  # where a run takes longer
+FEW_WEIGHTS: Repulsions = (0.0, 0.25, 0.5)  # for slow readings
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How the faces fared that were left out.
+    """Results for the left-out faces.
 
     Attributes
     ----------
     distance : array of shape (n_people, n_faces)
-        Squared distance to the nearest centre of each person, nan for faces never left out.
+        Squared distance to the nearest centre of each person, NaN for faces never left out.
     ssd : array of shape (n_faces,)
-        Sum of squared distances of the rows that the reading compares, when a face is left out.
+        Sum of squared distances that the reading compares, in the turn of each face.
     notes : dict
-        Further facts about the models.
+        Further measurements of the models.
     """
 
     distance: Floats
@@ -37,17 +37,17 @@ class Trial:
     notes: Arrays
 
     def prediction(self) -> Indices:
-        """Find the person with the nearest centre, -1 for faces never left out."""
+        """Return the person with the nearest centre, -1 for faces never left out."""
         asked = ~np.isnan(self.distance).all(axis=0)
         return np.where(asked, np.nan_to_num(self.distance, nan=np.inf).argmin(axis=0), -1)
 
     def error(self, y: Indices) -> float:
-        """Share of the faces taken for someone else."""
+        """Compute the share of misclassified faces."""
         prediction = self.prediction()
         return float((prediction != y)[prediction >= 0].mean())
 
     def margin(self, y: Indices) -> Floats:
-        """Relative difference between the distance to the nearest other person and to the own."""
+        """Compute the relative margin between the nearest other person and the right person."""
         distance = np.sqrt(self.distance)
         at = np.arange(len(y))
         own = distance[y, at]
@@ -58,16 +58,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the paper.
+    """One interpretation of the paper.
 
     Attributes
     ----------
     key, title : str
-        Name, and what it means.
+        Short name, and description.
     method : str
         The method of `Recognition` that runs it.
     limit : dict
-        Where growth stops: at a `budget` of clusters, or at a number of `positive` ones.
+        Where growth stops: at a `budget` of clusters in all, or at a number of `positive` ones.
     repulsions : tuple
         Values of w to try.
     sums : str
@@ -92,7 +92,7 @@ class Reading:
         fold: Indices,
         repulsions: Repulsions | None = None,
     ) -> list[Trial]:
-        """Run it; one trial per repulsion."""
+        """Run the reading; return one trial per repulsion."""
         run = getattr(recognition, self.method)
         return run(self, representation, fold, repulsions or self.repulsions)
 
@@ -124,21 +124,23 @@ READINGS = {
             REPULSIONS,
             "everybody",
         ),
-        Reading("d1", "(d) one person against the rest, until converged", "one_vs_rest", {}, FEW),
-        Reading("d2", "(d) all people together, until converged", "joint", {}, FEW),
+        Reading(
+            "d1", "(d) one person against the rest, until converged", "one_vs_rest", {}, FEW_WEIGHTS
+        ),
+        Reading("d2", "(d) all people together, until converged", "joint", {}, FEW_WEIGHTS),
         Reading(
             "p1",
             "pairs of people, 8 clusters for the two, nearest centre of all pairs",
             "nearest_of_pairs",
             {},
-            FEW,
+            FEW_WEIGHTS,
         ),
         Reading(
             "p2",
             "pairs of people, 8 clusters for the two, most pairs won",
             "most_pairs_won",
             {},
-            FEW,
+            FEW_WEIGHTS,
         ),
         Reading(
             "e1",
@@ -152,9 +154,9 @@ READINGS = {
             "(e) beyond the paper: best growth, 8 per person on average, margin refinement",
             "refined",
             {"budget": K},
-            (0.0,),  # plays no part
+            (0.0,),  # not used
             growth="best",
         ),
     )
 }
-SAME_NUMBER = ("a", "b", "c")  # readings with as many clusters as k-means
+EQUAL_COUNT_READINGS = ("a", "b", "c")  # readings with as many clusters as k-means

@@ -1,4 +1,4 @@
-"""Face recognition: every face left out in turn, in all the readings that the paper allows."""
+"""Face recognition with left-out faces, under all readings of the paper."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from dkmeans_paper import jobs
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import Floats, Indices, Repulsion, inner_products
-from dkmeans_paper.readings import FEW, SEEDS, K, Reading, Repulsions, Trial
+from dkmeans_paper.readings import FEW_WEIGHTS, SEEDS, K, Reading, Repulsions, Trial
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.study import Arrays, Study
 
@@ -21,7 +21,7 @@ class Recognition:
     Parameters
     ----------
     study : Study
-        Where work is done and kept.
+        Runs the work and stores results.
     faces : Faces
         Pictures.
     """
@@ -34,9 +34,9 @@ class Recognition:
         self._pairs: dict[str, dict[Repulsion, list[Arrays]]] = {}
 
     def gram(self, representation: str) -> Floats:
-        """Inner products of all faces in a representation."""
+        """Return the inner products of all faces in a representation."""
         if representation not in self._grams:
-            self._grams.clear()  # one at a time is enough
+            self._grams.clear()  # keep one at a time, to save memory
             rows = REPRESENTATIONS[representation](self.faces.images)
             self._grams[representation] = inner_products(rows)
         return self._grams[representation]
@@ -50,7 +50,7 @@ class Recognition:
         return fold
 
     def one_by_one(self, queries: int | None) -> Indices:
-        """Leave out one face at a time; all of them, or some evenly spread ones."""
+        """Leave out one face at a time: all faces, or some that are evenly spaced."""
         n = len(self.y)
         fold = np.full(n, -1, dtype=np.intp)
         which = np.arange(n) if queries is None else np.arange(queries) * n // queries
@@ -65,14 +65,14 @@ class Recognition:
         settings: list[dict[str, Any]],
         fold: Indices,
     ) -> list[Arrays]:
-        """Do one kind of job on one representation."""
+        """Run jobs of one kind on one representation."""
         asked = fold[fold >= 0]
         how = "leave-one-out" if len(np.unique(asked)) == len(asked) else "10-fold"
         inputs = {"gram": self.gram(representation), "y": self.y, "fold": fold}
         return self.study.compute(f"{representation}, {how}: {title}", job, settings, inputs)
 
     def nearest_neighbour_error(self, representation: str, fold: Indices) -> float:
-        """Error of the nearest face that is not left out, for comparison."""
+        """Compute the error of the nearest-neighbour classifier, for comparison."""
         gram = self.gram(representation)
         own = np.diagonal(gram)
         distance = own[:, None] - 2 * gram + own
@@ -86,16 +86,16 @@ class Recognition:
         settings = [{"person": p, "k": k, "seed": s} for s in seeds for p in range(self.n_people)]
         title = f"k-means, {k} per person"
         done = self.compute(representation, title, jobs.classwise, settings, fold)
-        return [self._by_person(part) for part in _parts(done, self.n_people)]
+        return [self._by_person(part) for part in _split(done, self.n_people)]
 
     def half_k_means(self, representation: str, fold: Indices) -> Trial:
-        """Run k-means with half as many centres per person: as many for two people as for one."""
+        """Run k-means with half as many centres per person, to compare with models of pairs."""
         if representation not in self._halves:
             self._halves = {representation: self.k_means(representation, fold, K // 2, SEEDS[:1])}
         return self._halves[representation][0]
 
     def _by_person(self, results: list[Arrays]) -> Trial:
-        """Put together the models of all people; the sum of squares is that of the own model."""
+        """Merge the models of all people; the sum of squares is that of the person's own model."""
         stacked = {name: np.stack([r[name] for r in results]) for name in results[0]}
         at = np.arange(len(self.y))
         return Trial(stacked["distance"], stacked["person_ssd"][self.y, at], stacked)
@@ -109,10 +109,10 @@ class Recognition:
             {"person": p, "repulsion": w, **reading.limit} for w in repulsions for p in range(n)
         ]
         done = self.compute(representation, reading.title, jobs.one_vs_rest, settings, fold)
-        trials = [self._by_person(part) for part in _parts(done, n)]
+        trials = [self._by_person(part) for part in _split(done, n)]
         if "budget" not in reading.limit:
             return trials
-        # With a budget for all, the whole model is compared, not the person's part of it.
+        # With a common budget, compare the whole model, not the person's part of it.
         at = np.arange(len(self.y))
         return [Trial(t.distance, t.notes["ssd"][self.y, at], t.notes) for t in trials]
 
@@ -129,8 +129,8 @@ class Recognition:
         ]
         done = self.compute(representation, reading.title, jobs.joint, settings, fold)
         trials = []
-        for part in _parts(done, len(chunks)):
-            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
+        for part in _split(done, len(chunks)):
+            together = {name: _merge_known([r[name] for r in part]) for name in part[0]}
             trials.append(Trial(together["distance"], together["person_ssd"], together))
         return trials
 
@@ -154,21 +154,21 @@ class Recognition:
         title = f"{representation}, 10-fold: {reading.title}"
         done = self.study.compute(title, jobs.refined, settings, inputs)
         trials = []
-        for part in _parts(done, len(turns)):
-            together = {name: _first_known([r[name] for r in part]) for name in part[0]}
+        for part in _split(done, len(turns)):
+            together = {name: _merge_known([r[name] for r in part]) for name in part[0]}
             trials.append(Trial(together["distance"], np.full(len(self.y), np.nan), together))
         return trials
 
     def nearest_of_pairs(
         self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
     ) -> list[Trial]:
-        """Grow people two at a time; the nearest centre of all models decides."""
+        """Grow pairs of people; predict the person with the nearest centre over all models."""
         return self._from_pairs(_nearest_of_pairs, representation, fold, repulsions)
 
     def most_pairs_won(
         self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
     ) -> list[Trial]:
-        """Grow people two at a time; who wins most pairs is who it is."""
+        """Grow pairs of people; predict the person who wins most pairs."""
         return self._from_pairs(_count_votes, representation, fold, repulsions)
 
     def _from_pairs(
@@ -183,36 +183,38 @@ class Recognition:
         return [Trial(combine(found[w], self.n_people), nothing, {}) for w in repulsions]
 
     def pairs(self, representation: str, fold: Indices) -> dict[Repulsion, list[Arrays]]:
-        """Grow every two people against each other, by repulsion; in ten folds."""
+        """Grow every pair of people, for each repulsion, in ten folds."""
         if representation not in self._pairs:
             self._pairs.clear()
             n = self.n_people - 1
-            settings = [{"person": p, "repulsion": w, "budget": K} for w in FEW for p in range(n)]
+            settings = [
+                {"person": p, "repulsion": w, "budget": K} for w in FEW_WEIGHTS for p in range(n)
+            ]
             title = "two people, 8 in all"
             done = self.compute(representation, title, jobs.pairs, settings, fold)
-            self._pairs[representation] = dict(zip(FEW, _parts(done, n), strict=True))
+            self._pairs[representation] = dict(zip(FEW_WEIGHTS, _split(done, n), strict=True))
         return self._pairs[representation]
 
     def whole_k_means(self, representation: str, fold: Indices) -> Floats:
-        """Find the sums of squares of k-means on everybody's faces without those of each turn.
+        """Compute the sums of squares of k-means on all faces that are not left out in each turn.
 
-        Random starts differ: one for all turns of a person's faces, or one per fold.
+        There is one random start per chunk of turns: per person, or per fold.
         """
         title = f"k-means, {K} on all faces"
         turns = np.unique(fold[fold >= 0])
         chunks = _chunks(turns.tolist())
         settings = [{"turns": chunk, "k": K, "seed": seed} for seed, chunk in enumerate(chunks)]
         done = self.compute(representation, title, jobs.whole_k_means, settings, fold)
-        return _first_known([r["ssd"] for r in done])
+        return _merge_known([r["ssd"] for r in done])
 
 
 def _chunks(turns: list[int]) -> list[list[int]]:
-    """Put turns together: as many as a person has faces, but each fold for itself."""
+    """Split turns into chunks: 64 (the faces of a person) for leave-one-out, single folds else."""
     size = 64 if len(turns) > 10 else 1
     return [turns[i : i + size] for i in range(0, len(turns), size)]
 
 
-def _parts(results: list[Arrays], size: int) -> list[list[Arrays]]:
+def _split(results: list[Arrays], size: int) -> list[list[Arrays]]:
     return [results[i : i + size] for i in range(0, len(results), size)]
 
 
@@ -226,7 +228,7 @@ def _nearest_of_pairs(results: list[Arrays], n_people: int) -> Floats:
 
 
 def _count_votes(results: list[Arrays], n_people: int) -> Floats:
-    """Count the pairs that a person loses; the sum of distances decides between equals."""
+    """Count the pairs that a person loses; relative distances break ties."""
     lost = np.zeros((n_people, results[0]["distance"].shape[2]))
     for person, result in enumerate(results):
         for rival, pair in zip(result["rivals"], result["distance"], strict=True):
@@ -238,8 +240,8 @@ def _count_votes(results: list[Arrays], n_people: int) -> Floats:
     return lost
 
 
-def _first_known(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Merge arrays of which each knows some columns."""
+def _merge_known(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Merge arrays: take the first value that is not NaN."""
     merged = arrays[0].copy()
     for array in arrays[1:]:
         merged = np.where(np.isnan(merged), array, merged)
@@ -249,7 +251,7 @@ def _first_known(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 def pair_errors(
     recognition: Recognition, representation: str, fold: Indices, repulsion: Repulsion
 ) -> tuple[float, float]:
-    """Error of telling two people apart: by the pair's own model, and by k-means at equal count."""
+    """Compute the error within pairs: of the pair's own model, and of k-means of equal size."""
     y = recognition.y
     done = recognition.pairs(representation, fold)[repulsion]
     rival_model = recognition.half_k_means(representation, fold).distance

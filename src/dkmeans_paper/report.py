@@ -1,4 +1,4 @@
-"""One web page that sets the paper's claims beside what was measured; it needs no other file."""
+"""Report: one self-contained HTML page that compares the paper's claims with measurements."""
 
 import base64
 import json
@@ -33,25 +33,27 @@ _SIGNS = {"confirmed": "✓", "in part": "~", "not confirmed": "✗", "too few q
 
 
 def write_report(out: Path, sections: dict[str, Section]) -> Path:
-    """Add sections to the results of a folder, and write them as JSON and as a page.
+    """Add sections to the results in a folder, and write them as JSON and HTML.
 
     Parameters
     ----------
     out : Path
-        The folder; sections of an earlier run that are not among the new ones are kept.
+        The folder; sections of earlier runs are kept unless replaced.
     sections : dict of Section
-        New sections by the name of their experiment.
+        New sections by name of the experiment.
 
     Returns
     -------
     page : Path
-        The page.
+        Path of the HTML page.
     """
     results_path, page = out / "results.json", out / "report.html"
     results = {
-        n: r for n, r in _read(results_path).items() if n not in sections and _usable(r, out)
+        n: r
+        for n, r in _read_sections(results_path).items()
+        if n not in sections and _usable(r, out)
     }
-    results |= {name: _plain(section.to_json()) for name, section in sections.items()}
+    results |= {name: _json_value(section.to_json()) for name, section in sections.items()}
     results = {name: results[name] for name in ORDER if name in results}
     whole = {"dkmeans": dkmeans.__version__, "sections": results}
     text = json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False)
@@ -61,7 +63,7 @@ def write_report(out: Path, sections: dict[str, Section]) -> Path:
     return page
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_sections(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text("utf-8"))["sections"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -69,7 +71,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _usable(section: Any, out: Path) -> bool:
-    """Tell whether an earlier section can still be shown."""
+    """Return whether a section of an earlier run can be rendered."""
     try:
         _section("", section, out / "figures")
     except (KeyError, TypeError, AttributeError, FileNotFoundError):
@@ -77,12 +79,12 @@ def _usable(section: Any, out: Path) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    """Replace what JSON has no word for."""
+def _json_value(value: Any) -> Any:
+    """Convert to JSON types; NaN and infinities become None."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -1,4 +1,4 @@
-"""How an image becomes a row of numbers."""
+"""Convert images to rows of features."""
 
 from collections.abc import Callable
 
@@ -9,22 +9,22 @@ from scipy.ndimage import gaussian_filter
 Images = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.float64]
 
-_SIGMA = 4.0  # pixels; of the blur that stands for the light on a face
-_BLACK = 1.0  # keeps the quotient finite where the blurred image is black
+BLUR_SIGMA_PX = 4.0  # the blurred image estimates the illumination
+BLACK_OFFSET = 1.0  # keeps the quotient finite where the blurred image is black
 
 
 def raw(images: Images) -> Rows:
-    """Pixels as they are, between 0 and 1."""
+    """Return the pixels, scaled to between 0 and 1."""
     return images.reshape(len(images), -1) / 255.0
 
 
 def unit_length(images: Images) -> Rows:
-    """Pixels, scaled so that every image has length 1."""
+    """Return the pixels, scaled so that every image has length 1."""
     return _to_unit_length(images.astype(np.float64))
 
 
 def equalised(images: Images) -> Rows:
-    """Each pixel replaced by the share of the image's pixels that are not brighter."""
+    """Equalise histograms: replace each pixel by the share of pixels that are not brighter."""
     rows = np.empty((len(images), images[0].size))
     for row, image in zip(rows, images.reshape(len(images), -1), strict=True):
         row[:] = np.bincount(image, minlength=256).cumsum()[image] / image.size
@@ -32,14 +32,14 @@ def equalised(images: Images) -> Rows:
 
 
 def high_pass(images: Images) -> Rows:
-    """Image less its blur, scaled to length 1."""
+    """Subtract the blurred image, and scale to length 1."""
     pixels = images.astype(np.float64)
     return _to_unit_length(pixels - _blur(pixels))
 
 
 def self_quotient(images: Images) -> Rows:
-    """Image over its blur, less 1, scaled to length 1."""
-    pixels = images.astype(np.float64) + _BLACK
+    """Divide by the blurred image, subtract 1, and scale to length 1."""
+    pixels = images.astype(np.float64) + BLACK_OFFSET
     return _to_unit_length(pixels / _blur(pixels) - 1)
 
 
@@ -53,7 +53,7 @@ REPRESENTATIONS: dict[str, Callable[[Images], Rows]] = {
 
 
 def _blur(pixels: Rows) -> Rows:
-    return gaussian_filter(pixels, (0, _SIGMA, _SIGMA))
+    return gaussian_filter(pixels, (0, BLUR_SIGMA_PX, BLUR_SIGMA_PX))
 
 
 def _to_unit_length(pixels: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""What an experiment reports: the paper's claims, measurements, tables, pictures, numbers."""
+"""Report of an experiment: claims of the paper, measurements, tables, pictures, numbers."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -7,13 +7,13 @@ Verdict: TypeAlias = Literal["confirmed", "in part", "not confirmed", "too few q
 
 
 def verdict(distance: float, good: float, fair: float) -> Verdict:
-    """Judge by how far a measurement is from what was claimed."""
+    """Judge a claim by the distance between measurement and claim."""
     return "confirmed" if distance <= good else "in part" if distance <= fair else "not confirmed"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper and what was measured."""
+    """A claim of the paper and its measurement."""
 
     paper: str
     measured: str
@@ -21,8 +21,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table; cells are text, the first column names the line."""
+class ReportTable:
+    """A table of text cells; the first column holds the row names."""
 
     title: str
     columns: list[str]
@@ -33,7 +33,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure by the name it was saved under."""
+    """A saved figure, by name."""
 
     name: str
     title: str
@@ -46,11 +46,11 @@ class Section:
     """The report of one experiment."""
 
     title: str
-    data: str  # what it ran on
+    data: str  # description of the data
     claims: list[Claim]
-    parts: list[Table | Picture]
-    numbers: dict[str, Any] = field(default_factory=dict)  # what programs read
+    parts: list[ReportTable | Picture]
+    numbers: dict[str, Any] = field(default_factory=dict)  # for programs
 
     def to_json(self) -> dict[str, Any]:
-        """Turn into what JSON can hold."""
+        """Convert to JSON types."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""The report on image sequences: learn from one film of each of two people, recognise a third."""
+"""Report on image sequences: train on one film of each of two people, classify a third film."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from sklearn.decomposition import PCA
 
 from dkmeans_paper import figures, films
 from dkmeans_paper.faces import Faces
-from dkmeans_paper.films import METHODS, REPULSIONS, SEEDS, Answer, Films, K, Rows
-from dkmeans_paper.sections import Claim, Picture, Section, Table, verdict
+from dkmeans_paper.films import METHODS, REPULSIONS, SEEDS, FilmResult, Films, K, Rows
+from dkmeans_paper.sections import Claim, Picture, ReportTable, Section, verdict
 from dkmeans_paper.study import Arrays, Study
 
 
@@ -18,11 +18,11 @@ def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
     Parameters
     ----------
     study : Study
-        Where work is done and kept.
+        Runs the work and stores results.
     faces : Faces or None
-        Pictures to order by their lights, beside the rendered films.
+        Pictures to order by light into films, in addition to the rendered films.
     data : str
-        What the pictures are, for the report.
+        Description of the pictures, for the report.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
 
 def _report(
     study: Study, name: str, title: str, many: str, shown: Films, made: list[Arrays]
-) -> tuple[list[Claim], list[Table | Picture], dict[str, Any]]:
+) -> tuple[list[Claim], list[ReportTable | Picture], dict[str, Any]]:
     """Report on one kind of film."""
-    over = films.together([{method: part[method] for method in METHODS} for part in made])
+    over = films.concatenate_errors([{method: part[method] for method in METHODS} for part in made])
     mean = {method: over[method].mean(axis=0) for method in METHODS}
     X = shown.rows(films.REPRESENTATION)
     k_means = [films.learn_k_means(X, seed) for seed in SEEDS]
@@ -112,13 +112,13 @@ def _report(
             verdict(least, 0.0, 0.9 * float(mean["k-means"])),
         ),
     ]
-    parts: list[Table | Picture] = [
+    parts: list[ReportTable | Picture] = [
         Picture(
             f"{name}-frames",
             f"{title}: sample frames (paper: Figure 1a)",
             "Ten frames of each film, from the first to the last.",
         ),
-        Table(
+        ReportTable(
             f"{title}: error on the third film",
             ["method", "clusters", "instance shown", f"mean over {many}"],
             lines,
@@ -158,7 +158,7 @@ def _frames(shown: Films) -> Any:
     return figures.sheet(lines, list(shown.titles))
 
 
-def _components(shown: Films, X: list[Rows], k_means: Answer, ours: Answer) -> Any:
+def _components(shown: Films, X: list[Rows], k_means: FilmResult, ours: FilmResult) -> Any:
     planes = PCA(3).fit(np.concatenate(X))
     points = [planes.transform(rows) for rows in X]
     panels = [
@@ -169,7 +169,7 @@ def _components(shown: Films, X: list[Rows], k_means: Answer, ours: Answer) -> A
     return figures.components(points, shown.titles, panels)
 
 
-def _distances(k_means: Answer, ours: Answer) -> Any:
+def _distances(k_means: FilmResult, ours: FilmResult) -> Any:
     panels = [
         (f"k-means, {K} centres per sequence", k_means.distance, k_means.wrong),
         (f"discriminative k-means, {ours.clusters} centres", ours.distance, ours.wrong),

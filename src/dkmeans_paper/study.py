@@ -1,4 +1,4 @@
-"""Work that can be stopped and taken up again: every finished piece is kept on disk."""
+"""Resumable work: every finished job is stored on disk."""
 
 import hashlib
 import json
@@ -25,11 +25,11 @@ from dkmeans_paper.faces import DataError
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Job: TypeAlias = Callable[..., Arrays]
 
-_SECONDS = "seconds of this piece"
+SECONDS_KEY = "seconds of this piece"
 
 _PACKAGES = (Path(dkmeans.__file__).parent, Path(__file__).parent)
-# What cannot change a number: reports and figures. A better figure costs no new run.
-_WORDS = {
+# Modules that cannot change a result: reports and figures. Changing them keeps stored results.
+_REPORT_MODULES = {
     *("plots", "cli.py", "demo.py", "entry.py", "report.py", "figures.py", "sections.py"),
     *(
         "face_section.py",
@@ -43,7 +43,7 @@ _WORDS = {
 
 
 class Study:
-    """A folder of figures and of finished pieces of work.
+    """A folder of figures and of finished jobs.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Study:
 
     def __init__(self, out: Path, jobs: int, console: Console) -> None:
         self.out, self.jobs, self.console = out, jobs, console
-        self.seconds: dict[str, float] = {}  # that each kind of work took, over all processes
+        self.seconds: dict[str, float] = {}  # by title, over all processes
         self._kept = out / "work"
         try:
             for folder in (self._kept, out / "figures"):
@@ -76,20 +76,20 @@ class Study:
         *,
         alone: bool = False,
     ) -> list[Arrays]:
-        """Do a job for each setting, in parallel; take what an earlier run has finished.
+        """Run a job for each setting, in parallel; reuse results of earlier runs.
 
         Parameters
         ----------
         title : str
-            What people see while they wait.
+            Title of the progress bar.
         job : callable
-            A function of a module, called as ``job(**inputs, **setting)``.
+            A module-level function, called as ``job(**inputs, **setting)``.
         settings : sequence of dict
-            Arguments that JSON can hold.
+            Arguments of JSON types.
         inputs : dict of arrays
-            Arguments that all of them share.
+            Arguments shared by all jobs.
         alone : bool
-            Whether to do one piece at a time, as a job that measures time needs.
+            Whether to run one job at a time, as needed to measure time.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Study:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
         )
-        quiet = not self.console.is_terminal  # a file or pipe gets the lines below only
+        quiet = not self.console.is_terminal  # files and pipes only get the final line
         with Progress(*columns, console=self.console, transient=True, disable=quiet) as progress:
             task = progress.add_task(title, total=len(settings))
             progress.advance(task, len(settings) - len(missing))
@@ -125,7 +125,7 @@ class Study:
         note = f", {reused} of them from an earlier run" if reused else ""
         self.console.print(f"{title}: {len(settings)} done{note}", soft_wrap=True)
         finished = [dict(result) for result in results if result is not None]
-        self.seconds[title] = float(sum(result.pop(_SECONDS) for result in finished))
+        self.seconds[title] = float(sum(result.pop(SECONDS_KEY) for result in finished))
         return finished
 
     def _run(
@@ -138,9 +138,9 @@ class Study:
     ) -> Iterator[tuple[int, Arrays]]:
         if jobs == 1 or len(which) < 2:
             for i in which:
-                yield _numbered(i, job, settings[i], inputs)
+                yield _run_timed(i, job, settings[i], inputs)
             return
-        tasks = (joblib.delayed(_numbered)(i, job, settings[i], inputs) for i in which)
+        tasks = (joblib.delayed(_run_timed)(i, job, settings[i], inputs) for i in which)
         with joblib.parallel_config("loky", inner_max_num_threads=1):
             yield from joblib.Parallel(jobs, return_as="generator_unordered")(tasks)
 
@@ -152,10 +152,10 @@ class Study:
         return name
 
 
-def _numbered(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
+def _run_timed(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
     start = time.perf_counter()
     result = job(**inputs, **setting)
-    return i, result | {_SECONDS: np.array(time.perf_counter() - start)}
+    return i, result | {SECONDS_KEY: np.array(time.perf_counter() - start)}
 
 
 def _save(path: Path, result: Arrays) -> None:
@@ -165,7 +165,7 @@ def _save(path: Path, result: Arrays) -> None:
 
 
 def _load(path: Path) -> Arrays | None:
-    """Read a finished piece; one that cannot be read counts as not finished."""
+    """Read a stored result; None if it cannot be read."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -181,11 +181,11 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 
 @cache
 def _code() -> str:
-    """Fingerprint of the code that computes, and of the libraries that it stands on."""
+    """Return a digest of the code that computes results, and of the versions of its libraries."""
     versions = (np.__version__, scipy.__version__, sklearn.__version__)
     digest = hashlib.sha256(repr(versions).encode())
     for package in _PACKAGES:
         for path in sorted(package.rglob("*.py")):
-            if not set(path.relative_to(package).parts) & _WORDS:
+            if not set(path.relative_to(package).parts) & _REPORT_MODULES:
                 digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The paper's synthetic experiments: a first set, a second with more data, and going on."""
+"""The paper's synthetic experiments: a first set, a larger second set, and a continued fit."""
 
 from collections import Counter
 from typing import Any
@@ -21,7 +21,7 @@ from dkmeans_paper.plane import (
     plane_sets,
     ratio,
 )
-from dkmeans_paper.sections import Claim, Picture, Section, Table, Verdict
+from dkmeans_paper.sections import Claim, Picture, ReportTable, Section, Verdict
 from dkmeans_paper.study import Study
 
 REDRAWINGS = 20
@@ -41,12 +41,12 @@ STATEMENTS = {
 
 
 def run_synthetic(study: Study) -> Section:
-    """Run the three experiments, draw them, and compare with what the paper says.
+    """Run the three experiments, draw them, and compare the results with the paper.
 
     Parameters
     ----------
     study : Study
-        Where the figures go.
+        Stores the figures.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def run_synthetic(study: Study) -> Section:
         growth(DiscriminativeKMeans(growth="paper"), X2, y2, Continuation.FRESH),
         growth(models[0], X2, y2, Continuation.WARM),
     )
-    parts: list[Table | Picture] = []
+    parts: list[ReportTable | Picture] = []
     for run, display in zip(("1", "2", "3"), displays, strict=True):
         name = study.save_figure(f"synthetic-{run}", _rounds_figure(display))
         caption = (
@@ -114,7 +114,7 @@ def run_synthetic(study: Study) -> Section:
 
 
 def growth(estimator: DiscriminativeKMeans, X: Floats, y: Ints, how: Continuation) -> GrowthDisplay:
-    """Keep the start and every round of a fit."""
+    """Record the start and every round of a fit."""
     with prepare(estimator, X, y, None, how) as prepared:
         panels = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(prepared.run())]
     names = np.array(["negative", "positive"])
@@ -125,7 +125,7 @@ def _rounds_figure(display: GrowthDisplay) -> Any:
     display.plot(columns=6 if len(display.panels) > 8 else 4)
     for axes in display.axes_.flat:
         for line in axes.lines[len(display.classes) :]:
-            # Centres crowd where the classes meet; at their usual size they would hide each other.
+            # Smaller markers: centres are dense where the classes meet.
             line.set_markersize(0.7 * line.get_markersize())
     display.figure_.set_size_inches(0.8 * display.figure_.get_size_inches())
     return display.figure_
@@ -140,12 +140,12 @@ def _claims(numbers: dict[str, Any], verdicts: dict[str, Verdict]) -> list[Claim
     measured = {
         "converge": "Converged: "
         + ", ".join("yes" if done else "no" for done in numbers["converged"])
-        + f", in {_and(numbers['rounds'])} rounds with {_and(numbers['clusters'])} clusters. "
+        + f", in {_listed(numbers['rounds'])} rounds with {_listed(numbers['clusters'])} clusters. "
         "Rule: all; in part: some.",
         "density": "The quarter of the points nearest to the other class has "
-        f"{_and(denser)} times the centres per point of the farthest "
+        f"{_listed(denser)} times the centres per point of the farthest "
         f"quarter (class-wise k-means: {ratio(numbers['density']['k-means']):.1f}); Spearman "
-        f"correlation of distance and cell size {_and(related)}. "
+        f"correlation of distance and cell size {_listed(related)}. "
         "Rule: at least 2 times and 0.3 in every run; in part: above 1 and 0.",
         "far": f"Of experiment 1's far centres, {to['far']['same']:.0%} have one of experiment 2 "
         f"in the same place, and {back['far']['same']:.0%} the other way; the median displacement "
@@ -167,12 +167,12 @@ def _claims(numbers: dict[str, Any], verdicts: dict[str, Verdict]) -> list[Claim
     return [Claim(text, measured[name], verdicts[name]) for name, text in STATEMENTS.items()]
 
 
-def _and(values: Any) -> str:
+def _listed(values: Any) -> str:
     *most, last = (str(value) for value in values)
     return f"{', '.join(most)} and {last}"
 
 
-def _change_table(numbers: dict[str, Any]) -> Table:
+def _change_table(numbers: dict[str, Any]) -> ReportTable:
     lines = []
     for name, change in numbers["change"].items():
         for where in ("near", "far"):
@@ -182,7 +182,7 @@ def _change_table(numbers: dict[str, Any]) -> Table:
                 + [f"{share:.0%}" for share in part["within"]]
             )
     columns = ["centres of", "number", "median", "within 1/8", "within 1/4", "within 1/2"]
-    return Table(
+    return ReportTable(
         "Displacement of centres",
         columns,
         lines,
@@ -196,9 +196,9 @@ def _change_table(numbers: dict[str, Any]) -> Table:
     )
 
 
-def _redrawn_table(redrawn: dict[str, dict[str, int]]) -> Table:
+def _redrawn_table(redrawn: dict[str, dict[str, int]]) -> ReportTable:
     kinds = ("confirmed", "in part", "not confirmed")
-    return Table(
+    return ReportTable(
         f"The same rules on {REDRAWINGS} redrawings",
         ["claim", *kinds],
         [
@@ -250,7 +250,7 @@ def draw_density(sets: Sets, models: list[DiscriminativeKMeans], numbers: dict[s
 
 
 def draw_change(sets: Sets, models: list[DiscriminativeKMeans], numbers: dict[str, Any]) -> Any:
-    """Draw how far centres are from those of the other run, against where they are."""
+    """Draw the displacement of centres against their distance to the added points."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
@@ -272,7 +272,7 @@ def draw_change(sets: Sets, models: list[DiscriminativeKMeans], numbers: dict[st
             )
         axes.axvline(numbers["far"], color="0.4", lw=1, ls="--")
         axes.axhline(numbers["tolerance"], color="0.4", lw=1, ls=":")
-        # Linear for what counts as the same place or nearly, and room for the new centres.
+        # Linear for small displacements, logarithmic for the large ones of new centres.
         axes.set_yscale("symlog", linthresh=0.5, linscale=1.5)
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set(title=f"Experiment {RUNS[k]}", xlabel="distance to the nearest added point")

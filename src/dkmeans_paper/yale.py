@@ -1,4 +1,4 @@
-"""Reading Extended Yale B, from the folder as it is distributed or from one `.npz` file."""
+"""Read Extended Yale B, from the folder as distributed or from an `.npz` file."""
 
 import re
 import zipfile
@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from dkmeans_paper.faces import DataError, Faces
 
-_SHRINK = 4  # 192 x 168 pixels become 48 x 42
-_SIZE = (192, 168)
+SHRINK_FACTOR = 4  # 192 x 168 pixels become 48 x 42
+CROPPED_SHAPE = (192, 168)
 _PERSON = re.compile(r"yaleB\d\d")
 _FACE = re.compile(r"(yaleB\d\d)_P\d\dA([+-]\d{3})E([+-]\d{2})\.pgm")
 _UNREADABLE = (ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile, zlib.error)
@@ -32,8 +32,8 @@ def load_yale(path: Path) -> Faces:
     Returns
     -------
     faces : Faces
-        Pictures of a folder are reduced to 48 x 42 by averaging. Files that are no lit face
-        (marked bad, taken without flash, strays) are listed in `skipped`.
+        Pictures of a folder are reduced to 48 x 42 by averaging. Files that are not lit faces
+        (marked bad, taken without flash, unrelated) are listed in `skipped`.
     """
     if path.is_dir():
         return _from_folder(path)
@@ -86,13 +86,15 @@ def _read_picture(path: Path) -> npt.NDArray[np.uint8]:
         raise DataError(
             f"{path} cannot be read as a picture ({error}). Take the file from the database again."
         ) from error
-    if pixels.shape != _SIZE or pixels.dtype != np.uint8:
+    if pixels.shape != CROPPED_SHAPE or pixels.dtype != np.uint8:
         raise DataError(
             f"{path} is a picture of {' x '.join(map(str, pixels.shape))} {pixels.dtype}; "
-            f"expected {_SIZE[0]} x {_SIZE[1]} uint8, as in the cropped release."
+            f"expected {CROPPED_SHAPE[0]} x {CROPPED_SHAPE[1]} uint8, as in the cropped release."
         )
-    height, width = _SIZE
-    blocks = pixels.reshape(height // _SHRINK, _SHRINK, width // _SHRINK, _SHRINK)
+    height, width = CROPPED_SHAPE
+    blocks = pixels.reshape(
+        height // SHRINK_FACTOR, SHRINK_FACTOR, width // SHRINK_FACTOR, SHRINK_FACTOR
+    )
     return np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
 
 

@@ -90,7 +90,7 @@ class PictureKind(StrEnum):
     growth = "growth"
 
 
-class ExportFormat(StrEnum):
+class ExportFormatOption(StrEnum):
     """What models are exported as."""
 
     onnx = "onnx"
@@ -182,7 +182,7 @@ def fit(
     All columns of numbers are features, but the label and those left out with --drop.
     """
     from dkmeans.cli.fit_command import FitOptions, run_fit
-    from dkmeans.cli.rows import Wanted
+    from dkmeans.cli.labelled_rows import Wanted
 
     run_fit(
         train,
@@ -291,8 +291,8 @@ def plot(
     clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
     round, for two features.
     """
+    from dkmeans.cli.labelled_rows import Wanted
     from dkmeans.cli.plot_command import PlotOptions, run_plot
-    from dkmeans.cli.rows import Wanted
 
     run_plot(
         source,
@@ -313,7 +313,7 @@ def plot(
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: _ModelFile,
-    format: Annotated[ExportFormat, typer.Option(help="What to write.")],
+    format: Annotated[ExportFormatOption, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
     ] = None,

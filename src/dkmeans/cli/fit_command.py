@@ -13,9 +13,7 @@ from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_progress import FitProgress
 from dkmeans.cli.fit_report import Errors, report
-from dkmeans.cli.loaded_model import LoadedModel
-from dkmeans.cli.output_files import check_free
-from dkmeans.cli.rows import (
+from dkmeans.cli.labelled_rows import (
     Labelled,
     LargeTable,
     Template,
@@ -23,6 +21,8 @@ from dkmeans.cli.rows import (
     open_labelled,
     read_labelled,
 )
+from dkmeans.cli.loaded_model import LoadedModel
+from dkmeans.cli.output_files import check_free
 from dkmeans.cli.table_input import check_format
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save

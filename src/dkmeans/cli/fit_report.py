@@ -9,8 +9,8 @@ import numpy.typing as npt
 from rich.console import Console
 
 from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show
+from dkmeans.cli.labelled_rows import Labelled, LargeTable
 from dkmeans.cli.loaded_model import LoadedModel
-from dkmeans.cli.rows import Labelled, LargeTable
 
 _CLASSES = 20  # lines of the table at most
 _PAIRS = 5

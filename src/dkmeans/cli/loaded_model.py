@@ -32,7 +32,7 @@ class LoadedModel:
     @property
     def template(self) -> Any:
         """What labelled rows for the model must be like."""
-        from dkmeans.cli.rows import Template
+        from dkmeans.cli.labelled_rows import Template
 
         return Template(self.names, self.core.n_features_in_, self.core.classes_.dtype.kind in "UO")
 

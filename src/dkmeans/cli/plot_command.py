@@ -9,9 +9,9 @@ from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
+from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, read_labelled
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
-from dkmeans.cli.rows import Labelled, Template, Wanted, read_labelled
 from dkmeans.cli.table_input import is_data_file
 
 _ENDINGS = (".png", ".svg", ".pdf")

@@ -13,9 +13,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import label_text, plural, say, stderr, stdout
 from dkmeans.cli.errors import InputError
+from dkmeans.cli.labelled_rows import count_missing, describe_missing, named_columns
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import STDOUT, check_free, output_format, table_writer
-from dkmeans.cli.rows import count_missing, describe_missing, named_columns
 from dkmeans.cli.table_input import (
     check_column,
     check_format,

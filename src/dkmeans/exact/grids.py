@@ -10,14 +10,14 @@ from dkmeans.kernels.block import Floats
 from dkmeans.kernels.exact import cut, grid_units, rounding_units, slice_count
 
 BOUND_SLACK = 1 + 1e-6  # covers the rounding of a bound
-MAX_SUM_BITS = 160  # that sums keep, besides the range of the weights
-TERM_BITS = 40  # that rounded values of rows keep below the largest
-SQUARE_BITS = 54  # the same for squared distances, before they are weighted
+MAX_SUM_BITS = 160  # bits of sums, in addition to the range of the weights
+TERM_BITS = 40  # bits of rounded values, below the largest
+SQUARE_BITS = 54  # bits of rounded squared distances, before weighting
 
 
 @dataclass(frozen=True)
 class DataFacts(Record):
-    """What must be known of all rows before any can be summed."""
+    """Properties of all rows that determine the grids."""
 
     n_rows: int
     n_active: int  # rows with a positive weight
@@ -50,7 +50,7 @@ class DataFacts(Record):
 
 @dataclass(frozen=True)
 class EarlierSums:
-    """What the sums of earlier rows, which are added to those of the rows, look like."""
+    """Properties of the sums of earlier rows, which are added to those of the rows."""
 
     n_entries: int
     bounds: Floats  # largest magnitude in each column
@@ -64,7 +64,7 @@ class Grids:
     n_terms: int
     n_slices: int
     n_square_slices: int
-    bounds: Floats  # of each column, times weights
+    bounds: Floats  # largest weight times magnitude, by column
     heaviest: float
 
     @classmethod
@@ -114,7 +114,7 @@ class Grids:
 
 @dataclass(frozen=True)
 class SquareGrid:
-    """How squared distances are summed.
+    """Grid for sums of squared distances.
 
     They are rounded before they are weighted, to a grain that does not depend on the weights or on
     the number of rows. From there on sums are exact, so a whole weight w gives the same bits as w
@@ -131,15 +131,15 @@ class SquareGrid:
 
 @dataclass(frozen=True)
 class Scale:
-    """How values of rows are weighted and rounded, so that their sums are exact in any order.
+    """Weighting and rounding of values, such that their sums are exact in any order.
 
-    The rounding does not depend on the weights or on the number of rows: a whole weight w gives
+    The rounding does not depend on the weights or on the number of rows: an integer weight w gives
     the same bits as w copies of the row.
     """
 
-    whole: bool  # whether weights are whole numbers with a total that is not too large
+    whole: bool  # whether weights are integers whose total is not too large
     n_terms: int
-    by_class: Floats | None = None  # class factors of the weights, which are whole without them
+    by_class: Floats | None = None  # class factors; weights are integers without them
 
     def units(self, bounds: Floats | float) -> Floats:
         """Return the units of values within bounds."""

@@ -64,7 +64,7 @@ class GroupSums(Record):
         return replace(self, squares=placed)
 
     def rekeyed(self, keys: Indices) -> Self:
-        """Give groups other keys, drop those below 0, and add up groups with the same key."""
+        """Change the keys of groups, drop negative ones, and add up groups with equal keys."""
         there = np.flatnonzero(keys >= 0)
         there = there[np.argsort(keys[there], kind="stable")]
         return replace(self.take(there), keys=keys[there])._fused()
@@ -149,7 +149,7 @@ class Tally:
         )
 
     def minus(self, other: Self) -> Self:
-        """Take away groups one by one; exact, as all slices are multiples of the same units."""
+        """Subtract groups one by one; exact, as all slices are multiples of the same units."""
         return type(self)(
             self.cells,
             self.classes,
@@ -159,11 +159,11 @@ class Tally:
         )
 
     def renamed(self, index: Indices) -> Self:
-        """Give cells new numbers, in the same order."""
+        """Renumber cells, keeping their order."""
         return replace(self, cells=index[self.cells])
 
     def and_also(self, other: Self) -> Self:
-        """Put the groups of two tallies together."""
+        """Concatenate the groups of two tallies."""
         cells = np.concatenate([self.cells, other.cells])
         classes = np.concatenate([self.classes, other.classes])
         both = type(self)(
@@ -181,7 +181,7 @@ class Tally:
 
     @property
     def weight(self) -> Floats:
-        """N, rounded once."""
+        """Weight N of each group, rounded once."""
         return total(self.weights)[0]
 
     @property
@@ -191,12 +191,12 @@ class Tally:
 
     @property
     def means(self) -> Floats:
-        """S / N."""
+        """Mean S / N of each group."""
         return ratio(self.sums, self.weights[:, :, None])
 
 
 def by_group(codes: Indices) -> tuple[Indices, Indices]:
-    """Sort rows by the code of their group, -1 left out; also returns where groups start."""
+    """Sort rows by group code, leaving out -1; also return the start of each group."""
     if codes.max(initial=-1) < INT16_CODES:
         codes = codes.astype(np.int16)  # NumPy sorts these much faster
     order = np.argsort(codes, kind="stable")
@@ -205,16 +205,16 @@ def by_group(codes: Indices) -> tuple[Indices, Indices]:
 
 
 def run_starts(*columns: Indices) -> Indices:
-    """Where runs of equal entries start in sorted columns."""
+    """Return the starts of runs of equal entries in sorted columns."""
     changed = np.ones(len(columns[0]), dtype=bool)
     changed[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return np.flatnonzero(changed)
 
 
 def by_values(values: npt.NDArray[np.floating], *keys: Floats | Indices) -> Indices:
-    """Sort rows by keys, the last one first as in `np.lexsort`, and then by their values.
+    """Sort rows by keys, in the order of `np.lexsort`, then by their values.
 
-    Only columns in which rows differ are compared, as there may be very many others.
+    Only columns in which rows differ are compared, as most columns may be equal.
     """
     differ = (values != values[:1]).any(axis=0)
     return np.lexsort((np.zeros(len(values)), *values[:, differ].T[::-1], *keys))

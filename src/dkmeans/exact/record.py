@@ -7,7 +7,7 @@ from typing import ClassVar
 class Record:
     """A dataclass of numbers, arrays and other records, which a checkpoint can store.
 
-    Every subclass is known by its name, so checkpoints need no list of result types.
+    Subclasses are registered by name, so checkpoints need no list of result types.
     """
 
     _by_name: ClassVar[dict[str, type["Record"]]] = {}

@@ -1,19 +1,19 @@
 """Geometries: how rows are compared with prototypes.
 
-The only place that knows the names of metrics. A new metric is a subclass of `Geometry` and an
-entry in `GEOMETRIES`.
+This is the only package that knows the names of metrics. A new metric needs a subclass of
+`Geometry` and an entry in `GEOMETRIES`.
 
 What a geometry may carry
 -------------------------
 Everything else in the package compares rows by squared Euclidean distances, in the space that
 `Geometry.rows` maps them to, and places prototypes there by `Geometry.centers`. A geometry that is
-fixed in advance (Euclidean, cosine) has no state. One that is learned during a fit would hold what
-it has learned as fields of its frozen dataclass: means and scales of the columns, and a projection
+fixed in advance (Euclidean, cosine) has no state. One that is learned during a fit would hold its
+parameters as fields of a frozen dataclass: means and scales of the columns, and a projection
 ``A`` of shape (n_features, n_components), so that ``rows(X) = ((X - mean) / scale) @ A``. Growth
-and refinement then see the projected rows. Prototypes live in the projected space; that is what is
-stored, saved and sent to workers. A step that changes ``A`` returns a new geometry, and the rows
-are mapped again. Places in the space of the input, for display and for edits by hand, need an
-inverse of `rows`: the identity for the two geometries of today.
+and refinement then see the projected rows. Prototypes are stored, saved and sent to workers as
+points of the projected space. A step that changes ``A`` returns a new geometry, and the rows are
+mapped again. Showing or editing prototypes in the input space needs an inverse of `rows`: the
+identity for the present geometries.
 """
 
 from dkmeans.geometry.base import Geometry
@@ -26,7 +26,7 @@ GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
 
 
 def geometry_of(metric: str) -> Geometry:
-    """Return the geometry of a metric, by the name that the estimator's parameter has.
+    """Return the geometry of a metric, by the value of the estimator's parameter `metric`.
 
     Examples
     --------

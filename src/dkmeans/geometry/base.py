@@ -14,22 +14,22 @@ from dkmeans.kernels.block import Floats, Matrix
 class Geometry(ABC):
     """A space in which squared Euclidean distances compare rows with prototypes.
 
-    Geometries are small, immutable and picklable: they travel to the workers of a cluster.
+    Geometries are small, immutable and picklable, as they are sent to the workers of a cluster.
     """
 
     bounded: ClassVar[bool]  # whether mapped rows are so short that no square can overflow
 
     @abstractmethod
     def rows(self, X: Matrix) -> Matrix:
-        """Map rows to this space, in their own type; `X` itself is not written to."""
+        """Map rows to this space, in the same dtype; `X` is not modified."""
 
     @abstractmethod
     def centers(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Turn points of this space, such as means, into valid centres of a type."""
+        """Convert points of this space, such as means, to valid centres of a dtype."""
 
     @abstractmethod
     def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
-        """Move points back to where centres may be, after a step of refinement."""
+        """Project points onto the set of valid centres, after a step of refinement."""
 
     @abstractmethod
     def margin_radii(

@@ -1,4 +1,4 @@
-"""Rows compared by their directions only."""
+"""Cosine geometry: rows are compared by direction only."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ class Cosine(Geometry):
     bounded: ClassVar[bool] = True
 
     def rows(self, X: Matrix) -> Matrix:
-        """Scale each row to length one; a row of zeros stays as it is."""
+        """Scale each row to length one; zero rows stay zero."""
         return unit_rows(X)
 
     def centers(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -30,11 +30,11 @@ class Cosine(Geometry):
     def margin_radii(
         self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
     ) -> Floats:
-        """Distance of the input row to a border through the origin, less what rounding may add."""
+        """Compute the distance to a border through the origin, less the rounding error."""
         f = rounding.safety * 50 * rounding.relative
         return ((rival - own) / 2 - f) / (slopes + f) * lengths
 
     def slopes(self, gaps: Floats, own: Floats, rival: Floats, rounding: Rounding) -> Floats:
-        """Add what prototypes of not quite length one may add."""
+        """Add the error of prototypes whose length is not exactly one."""
         gaps += np.abs(own - rival) + rounding.of_sums
         return gaps

@@ -1,4 +1,4 @@
-"""Rows compared as they are."""
+"""Euclidean geometry."""
 
 from typing import Any, ClassVar
 
@@ -15,21 +15,21 @@ class Euclidean(Geometry):
     bounded: ClassVar[bool] = False
 
     def rows(self, X: Matrix) -> Matrix:
-        """Return the rows as they are."""
+        """Return the rows unchanged."""
         return X
 
     def centers(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Round points to the type."""
+        """Round points to the dtype."""
         return points.astype(dtype)
 
     def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
-        """Return the points: centres may be anywhere."""
+        """Return the points unchanged: every point is a valid centre."""
         return points
 
     def margin_radii(
         self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
     ) -> Floats:
-        """Distance to the plane between the two prototypes, less what rounding may add."""
+        """Compute the distance to the plane between two prototypes, less the rounding error."""
         allowance = (
             16 * rounding.relative * (own + rival) + rounding.absolute**2 / rounding.relative
         )

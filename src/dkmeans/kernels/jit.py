@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function, **options: Any) -> _Function:
-    """Compile lazily, without the GIL, and cache the result on disk if a folder is writable."""
+    """Compile lazily, without the GIL; cache the result on disk if possible."""
     keyed = _keyed_by_sources(cast(FunctionType, function))
     try:
         jitted = numba.njit(nogil=True, cache=True, **options)(keyed)

@@ -1,4 +1,4 @@
-"""Passes that put rows into cells."""
+"""Passes that assign rows to cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -212,7 +212,7 @@ class LabelLost(EffectPass):
 
 @dataclass(frozen=True)
 class KeepCells(EffectPass):
-    """Keep the cells that rows are in now, to return to them; not twice at a time."""
+    """Keep the present cells of the rows for `RestoreCells`; only one set can be kept."""
 
     needs_rows = False
     effect = Effect.KEEPS_CELLS
@@ -225,7 +225,7 @@ class KeepCells(EffectPass):
 
 @dataclass(frozen=True)
 class RestoreCells(EffectPass):
-    """Return to the cells that were kept; margins found since then stay."""
+    """Restore the kept cells; margins found since then are not affected."""
 
     needs_rows = False
     effect = Effect.RESTORES_CELLS
@@ -243,7 +243,7 @@ def _assign_to_nearest(
     squares: Floats,
     rows: Indices | None,
 ) -> None:
-    """Assign rows, all of them by default, by looking at all centres.
+    """Assign rows by comparing them with all centres.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def _assign_to_nearest(
 
     if rows is None:
         part.for_tiles(quick, len(centers))
-        # Rows in doubt together, as there are few in each tile.
+        # Resolve uncertain rows of all tiles together, as each tile has few.
         rows = np.concatenate(doubts) if doubts else np.empty(0, dtype=np.intp)
 
     def careful(tile: slice) -> None:

@@ -1,4 +1,4 @@
-"""Assign rows by looking only at the centres that have changed since the last round."""
+"""Assign rows by comparing them only with the centres that have changed since the last pass."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from dkmeans.kernels.reference import to_distance
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import NO_CELL
 
-MAX_CHANGED_SHARE = 0.5  # of the centres, above which all rows look at all centres
+MAX_CHANGED_SHARE = 0.5  # of the centres; above it, rows are compared with all centres
 
 
 def assign_by_change(
@@ -24,7 +24,7 @@ def assign_by_change(
     labels: Indices,
     squares: Floats,
 ) -> Indices | None:
-    """Assign rows by looking at the centres that have changed since the last pass.
+    """Assign rows by comparing them with the centres that have changed since the last pass.
 
     If a row's own centre has not moved away from it, no centre that has stayed in place can be
     its nearest now: it was not nearer before, nor first on a tie, as prototypes keep their order.
@@ -43,12 +43,12 @@ def assign_by_change(
     own : array of shape (n,)
         Centre of each row in the last pass, by its index now, or -1.
     labels, squares : arrays of shape (n,)
-        OUT. Written for rows that need not look at all centres.
+        OUT. Not written for rows in `rest`.
 
     Returns
     -------
     rest : array or None
-        Rows that have to look at all centres; None for all rows.
+        Rows that must be compared with all centres; None for all rows.
     """
     there = np.flatnonzero(came_from >= 0)
     now = came_from[there]

@@ -10,14 +10,14 @@ from dkmeans.kernels.block import Indices
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
 
-BAND_ROWS = 4096  # per class, about, that are sorted by class together
+BAND_ROWS = 4096  # rows per class and band, about; rows are sorted within bands
 
 
 def sorted_by_class(part: Part, state: RowState) -> RowState:
-    """Return a state that knows the order of rows by class."""
+    """Return a state that holds the order of rows by class."""
     if state.by_class is not None:
         return state
-    # Compiled loops fetch rows one by one, so rows should not be far from each other.
+    # Compiled loops fetch rows one by one, so successive rows should be close in memory.
     y = state.classes
     band = max(BAND_ROWS * part.n_classes, 1) if part.loops else max(len(y), 1)
     bands = [i + np.argsort(y[i : i + band], kind="stable") for i in range(0, len(y), band)]
@@ -28,14 +28,14 @@ def sorted_by_class(part: Part, state: RowState) -> RowState:
 def for_classes(
     part: Part, state: RowState, task: Callable[[Indices], None], n_centers: int
 ) -> None:
-    """Call a task on the numbers of some rows at a time, in the order of `sorted_by_class`."""
+    """Call a task on chunks of row indices, in the order of `sorted_by_class`."""
     order = state.by_class
     assert order is not None
     part.for_tiles(lambda tile: task(order[tile]), n_centers)
 
 
 def runs_of_classes(classes: Indices) -> list[tuple[int, slice]]:
-    """Return class and place of each run of equal classes."""
+    """Return the class and the slice of each run of equal classes."""
     starts = run_starts(classes)
     ends = np.append(starts[1:], len(classes))
     runs = zip(classes[starts], starts, ends, strict=True)

@@ -1,4 +1,4 @@
-"""What a pass is, and what runs it."""
+"""Interfaces of passes and of runners."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class Effect(Enum):
-    """What a pass does to the row state; a replay needs no more than this."""
+    """Effect of a pass on the row state; determines which passes a replay repeats."""
 
     NONE = auto()  # nothing that a replay has to repeat
     AMENDS_CELLS = auto()  # until the next pass that assigns all rows
@@ -40,7 +40,7 @@ class AnyPass(ABC):
         """Repeat the effect of the pass on one part."""
 
     def supersedes(self, earlier: "AnyPass") -> bool:
-        """Tell whether an earlier pass need not be replayed once this one has run."""
+        """Return whether an earlier pass need not be replayed once this one has run."""
         return False
 
 
@@ -78,7 +78,7 @@ class Runner(Protocol):
         """Run a pass over all parts, and merge the results."""
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:
         """Repeat the effects of passes, without their results."""
@@ -87,4 +87,4 @@ class Runner(Protocol):
         """Make a runner of other parts of the same rows."""
 
     def close(self) -> None:
-        """Drop the parts; the runner cannot be used any more."""
+        """Drop the parts; the runner can no longer be used."""

@@ -1,4 +1,4 @@
-"""Passes that look at the rows and weights as such, before there are any cells."""
+"""Passes that find properties of rows and weights, before there are cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from dkmeans.passes.results import MaximumPass, SlicesPass
 from dkmeans.passes.rounding import bound_values, multiples, sum_values
 from dkmeans.passes.row_state import RowState
 
-FACTOR_TOLERANCE = 2.0**-50  # relative rounding error of a weight times a factor, and some more
+FACTOR_TOLERANCE = 2.0**-50  # bounds the relative rounding error of a weight times a factor
 
 
 @dataclass(frozen=True)
 class FindFacts(Pass[DataFacts]):
-    """Find what must be known of all rows before they can be summed."""
+    """Find the properties of all rows that determine the grids of sums."""
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, DataFacts]:
         """Visit one part."""
@@ -33,7 +33,7 @@ class FindFacts(Pass[DataFacts]):
         n_values = X.nnz if sp.issparse(X) else X.size
         row_values = -(-n_values // max(1, X.shape[0]))
         part = part.configured(replace(part.setting, n_terms=n_terms, row_values=row_values))
-        # Held-out rows may be weighed, too, so their weights count.
+        # Include held-out rows: their weights may be summed too.
         full = part.weights if part.held is None or part.full_weights is None else part.full_weights
         positive = np.ones(1) if full is None else full[full > 0]
         largest, smallest = _magnitudes(part)
@@ -57,9 +57,9 @@ class FindFacts(Pass[DataFacts]):
 
 @dataclass(frozen=True)
 class WeightFacts(Record):
-    """What must be known of all weights before weighted values can be summed."""
+    """Properties of all weights that determine the rounding of weighted sums."""
 
-    whole: bool  # whether weights are whole numbers, apart from class factors
+    whole: bool  # whether weights are integers, apart from class factors
     total: float  # of these numbers
     n_rows: int
     factor: float  # the largest
@@ -67,7 +67,7 @@ class WeightFacts(Record):
 
 @dataclass(frozen=True)
 class FindWeightFacts(Pass[WeightFacts]):
-    """Find what must be known of all weights before weighted values can be summed."""
+    """Find the properties of all weights that determine the rounding of weighted sums."""
 
     needs_rows = False
 
@@ -189,7 +189,7 @@ class SumSpread(SlicesPass):
         return replace(state, spread=None), found
 
     def supersedes(self, earlier: AnyPass) -> bool:
-        """Tell that the distances are not needed any more."""
+        """Return whether an earlier pass found the distances, which are no longer needed."""
         return isinstance(earlier, MeasureSpread)
 
 

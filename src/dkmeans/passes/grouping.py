@@ -17,7 +17,7 @@ from dkmeans.passes.summing import sum_rows, sum_squares
 
 @dataclass(frozen=True)
 class SumAll(GroupSumsPass):
-    """Sum all rows as one group, those of weight 0 included."""
+    """Sum all rows as one group, including rows of weight 0."""
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""
@@ -58,7 +58,7 @@ class SumSquares(KeyedSumsPass):
 
 @dataclass(frozen=True)
 class SumSides(GroupSumsPass):
-    """Sum each of some groups in two halves, cut at `middles` across `directions`.
+    """Sum each group in two halves, split at `middles` along `directions`.
 
     The keys are twice the position of the group in `codes`, plus 1 for the far side.
     """

@@ -1,4 +1,4 @@
-"""The pass that finds the prototypes on either side of each row's class border."""
+"""Pass that finds the prototypes on either side of each row's class border."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +26,11 @@ class FindMargins(Pass[Indices]):
     Parameters
     ----------
     prototypes : Prototypes
-        Of at least two classes. Rows of classes without prototype take no part.
+        Prototypes of at least two classes. Rows of classes without prototype are skipped.
     number : int
-        Under which the state keeps the margins.
+        Number under which the state stores the margins.
     drop : tuple of int
-        Numbers of margins that are not needed any more.
+        Numbers of margins that are no longer needed.
     """
 
     effect = Effect.LASTING
@@ -52,7 +52,7 @@ class FindMargins(Pass[Indices]):
         return np.sum(results, axis=0)
 
     def supersedes(self, earlier: AnyPass) -> bool:
-        """Tell whether the margins of an earlier pass are dropped."""
+        """Return whether this pass drops the margins of an earlier pass."""
         return isinstance(earlier, FindMargins) and earlier.number in self.drop
 
     def _margins(self, part: Part, state: RowState) -> RowMargins:
@@ -79,7 +79,7 @@ class FindMargins(Pass[Indices]):
             for side in (0, 1):
                 distances(part.X, found[side], squares[side], rows)
             if sparse:
-                _settle_ties(part, centers, rows, found, squares)
+                _resolve_ties(part, centers, rows, found, squares)
             own[rows], rival[rows] = found
             near[rows], far[rows] = squares
 
@@ -95,14 +95,14 @@ class FindMargins(Pass[Indices]):
         return RowMargins(k, d, some, own, rival, near, far, wins)
 
 
-def _settle_ties(
+def _resolve_ties(
     part: Part,
     centers: npt.NDArray[np.floating],
     rows: Indices,
     found: Indices,
     squares: Floats,
 ) -> None:
-    """Let the reference distance decide about rows as far from their own as from the rival.
+    """Resolve ties between own prototype and rival by the reference distance.
 
     Parameters
     ----------

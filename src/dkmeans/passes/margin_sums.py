@@ -1,4 +1,4 @@
-"""Passes over the margins that rows keep, each set under a number.
+"""Passes over stored margins; each set of margins has a number.
 
 `engine.margins` explains the quantities.
 """
@@ -27,7 +27,7 @@ from dkmeans.passes.rounding import add_shifted_rows, bound_values, sum_values, 
 from dkmeans.passes.row_state import NO_CELL, RowMargins, RowState, group_codes
 from dkmeans.passes.summing import sum_rows, sum_shares
 
-TILE_VALUES = 1 << 20  # of the rows that are looked at together
+TILE_VALUES = 1 << 20  # values of the rows in a tile
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class CountLosses(Pass[OwnCounts]):
 
 @dataclass(frozen=True)
 class SumWon(GroupSumsPass):
-    """Take rows that another class wins out of some cells, and sum the others.
+    """Remove rows that another class wins from some cells, and sum the others.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class SumWon(GroupSumsPass):
 
 @dataclass(frozen=True)
 class SumSharesByMargin(GroupSumsPass):
-    """Sum rows by own prototype; the farther beyond the border a row is, the less it counts.
+    """Sum rows by own prototype, with shares that decrease with the distance beyond the border.
 
     Shares are rounded to coarse steps, so that rounding does not decide which means are equal.
     """
@@ -199,7 +199,7 @@ class SumInertia(SlicesPass):
 
 @dataclass(frozen=True)
 class CountMoved(CountPass):
-    """Count rows that another prototype wins than before."""
+    """Count rows whose winning prototype has changed."""
 
     needs_rows = False
 
@@ -249,7 +249,7 @@ class GradientSums(Record):
 
 @dataclass(frozen=True)
 class SumGradient(Pass[GradientSums]):
-    """Sum what the gradient of the cost consists of.
+    """Compute the sums that make up the gradient of the cost.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class SumGradient(Pass[GradientSums]):
     shift, reach : arrays of shape (d,)
         Subtracted from rows, and the largest magnitude of the difference.
     bounds : array of shape (2,)
-        What `BoundPulls` found.
+        Result of `BoundPulls`.
     """
 
     margins: int
@@ -345,7 +345,7 @@ class FindWorst(Pass[WorstRows]):
 
 @dataclass(frozen=True)
 class FindExtremes(Pass[dict[int, npt.NDArray[np.floating]]]):
-    """Find the first and last row, by their values, of those that some prototypes win.
+    """Find the first and last row, sorted by value, among the rows that each prototype wins.
 
     The result has an array of shape (2, d) for each prototype that wins rows.
     """
@@ -387,5 +387,5 @@ def _outermost(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def _lost(found: RowMargins, classes: Indices) -> Bools:
-    """Tell which rows another class wins."""
+    """Return which rows another class wins."""
     return classes[found.winner] != classes[found.own]

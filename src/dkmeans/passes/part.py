@@ -1,4 +1,4 @@
-"""One part of the rows: what never changes during a fit."""
+"""Parts of the rows, which never change during a fit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,29 +16,29 @@ from dkmeans.kernels.threads import cap_threads, for_each, tiles
 TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 MAX_TILE_ROWS = 1 << 15
 MIN_TILE_ROWS = 16
-PLAIN_TILE_ROWS = 4096  # at most, without compiled loops
-DEFAULT_SLICES = 3  # of exact sums, until the grids are known
+PLAIN_TILE_ROWS = 4096  # maximum without compiled loops
+DEFAULT_SLICES = 3  # slices of exact sums, until the grids are known
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all parts share, as far as it is known.
+    """Properties that all parts share, as far as they are known.
 
     Attributes
     ----------
     compiled : bool
         Whether to use compiled loops, where they are available.
     n_features, itemsize : int
-        Of the rows, for passes that do not see them.
+        Properties of the rows, for passes that do not need the rows.
     row_values : int
-        Stored values per row, about.
+        Approximate number of stored values per row.
     n_terms : int or None
         Largest number of stored values in a CSR row; None for arrays.
     grids : Grids or None
-        On which rows are summed.
+        Grids of the sums of rows.
     scale : Scale or None
-        How values per row are weighted and rounded.
+        Weighting and rounding of values per row.
     """
 
     compiled: bool = False
@@ -59,18 +59,18 @@ class Part:
     X : array or CSR matrix of shape (n, d), or None
         Never written to. None while the rows are not in memory.
     given : array of shape (n,)
-        Classes by number, as the user gave them.
+        Class indices, as given by the user.
     weights : array of shape (n,) or None
-        None stands for ones. A row of weight 0 gets a label, but has no influence.
+        None means ones. A row of weight 0 gets a label, but has no influence.
     active : array of shape (n,) or None
-        Rows with a positive weight; None stands for all.
+        Rows with a positive weight; None means all.
     held : array of shape (n,) or None
         Rows that are held out, whose weight is 0 here.
     full_weights : array of shape (n,) or None
-        Weights, those of held-out rows included.
+        Weights, including those of held-out rows.
     n_classes : int
     start : int
-        Number of the first row among all rows.
+        Index of the first row among all rows.
     n_threads : int
     memory_mb : float or None
         Bound on the work arrays of all threads together.
@@ -101,7 +101,7 @@ class Part:
         n_threads: int = 1,
         memory_mb: float | None = None,
     ) -> Self:
-        """Make a part of rows that all take part in training."""
+        """Create a part whose rows are all training rows."""
         return cls(
             X=X,
             given=y,
@@ -116,7 +116,7 @@ class Part:
         )
 
     def without(self, held: Bools) -> Self:
-        """Make a part of the same rows in which some are held out."""
+        """Create a part of the same rows with some held out."""
         ones_or_weights = np.ones(len(self)) if self.weights is None else self.weights
         weights = np.where(held, 0.0, ones_or_weights)
         return replace(
@@ -152,7 +152,7 @@ class Part:
 
     @property
     def scale(self) -> Scale:
-        """How values per row are weighted and rounded."""
+        """Weighting and rounding of values per row."""
         assert self.setting.scale is not None, "the scale must be configured first"
         return self.setting.scale
 
@@ -162,7 +162,7 @@ class Part:
         return self.setting.n_features if self.X is None else int(self.X.shape[1])
 
     def local(self, rows: Indices) -> Indices:
-        """Select the rows of this part by their numbers among all rows; number them from 0."""
+        """Select the rows of this part from global row indices; return local indices."""
         rows = rows - self.start
         return rows[(rows >= 0) & (rows < len(self))]
 
@@ -182,7 +182,7 @@ class Part:
         n_centers : int
             Number of centres for which the task has work arrays.
         n_rows : int, optional
-            Number of rows to cut into tiles; all rows by default.
+            Number of rows to split into tiles; all rows by default.
         weighted : bool
             Whether the task multiplies rows by weights exactly, which takes more work arrays.
         """

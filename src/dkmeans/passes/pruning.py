@@ -1,4 +1,4 @@
-"""Passes that find out whether a prototype is needed."""
+"""Passes that test whether a prototype is needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,20 +16,20 @@ from dkmeans.passes.results import EffectPass
 from dkmeans.passes.row_state import PruneState, RowState
 from dkmeans.prototypes import Prototypes
 
-TILE_DISTANCES = 1 << 17  # that are computed together
+TILE_DISTANCES = 1 << 17  # distances per tile
 
 
 @dataclass(frozen=True)
 class TryWithout(Pass[bool]):
-    """Tell whether all rows of its class that a prototype owns could go to one of their class.
+    """Test whether, without a prototype, all its rows would still go to their own class.
 
     Parameters
     ----------
     prototypes : Prototypes
     prototype : int
-        Index of the one to do without.
+        Index of the prototype to remove.
     others : array
-        Indices of the prototypes that are left.
+        Indices of the remaining prototypes.
     """
 
     effect = Effect.AMENDS_CELLS
@@ -55,13 +55,13 @@ class TryWithout(Pass[bool]):
         return replace(state, pruning=PruneState(owners, mine, heirs)), possible
 
     def merge(self, results: Sequence[bool]) -> bool:
-        """Tell whether all parts can do without it."""
+        """Return whether all parts can do without the prototype."""
         return all(results)
 
 
 @dataclass(frozen=True)
 class Inherit(EffectPass):
-    """Let the rows of the prototype that was tried last go to their heirs."""
+    """Reassign the rows of the prototype tested last to their next owners."""
 
     needs_rows = False
     effect = Effect.AMENDS_CELLS

@@ -1,4 +1,4 @@
-"""Kinds of results that several passes share, with the way in which each is merged."""
+"""Results shared by several passes, each with its merge."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ class Pieces(Record, Generic[Scalar]):
 
 
 class PiecesPass(Pass[Pieces[Scalar]]):
-    """A pass that returns something for every row, or for some rows by ascending number."""
+    """A pass that returns an entry for every row, or for some rows in ascending order."""
 
     def merge(self, results: Sequence[Pieces[Scalar]]) -> Pieces[Scalar]:
-        """Put the pieces in the order of the rows."""
+        """Sort the pieces by row."""
         pairs = [pair for one in results for pair in zip(one.starts, one.arrays, strict=True)]
         pairs.sort(key=lambda pair: pair[0])
         return Pieces([start for start, _ in pairs], [array for _, array in pairs])

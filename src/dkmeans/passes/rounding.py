@@ -32,7 +32,7 @@ def sum_values_by(
 
 
 def bound_values(part: Part, values: Floats, rows: Indices) -> float:
-    """Return the largest magnitude of what is rounded in sums of these values."""
+    """Return the largest magnitude of the terms rounded in sums of these values."""
     factors, _ = _split_weights(part, rows)
     values = values if factors is None else values * factors
     return float(np.abs(values).max(initial=0.0))
@@ -75,21 +75,21 @@ def add_shifted_rows(
         w = None if weights is None else weights[tile]
         here = part.X[tile], shift, everywhere[tile], w, order, starts, units
         tile_sums = rounded_sums(*here, loops)
-        with lock:  # exact sums: the order in which tiles arrive does not matter
+        with lock:  # sums are exact, so the order of tiles does not matter
             add_sums(sums, groups[tile][order[starts]], tile_sums)
 
     part.for_tiles(task, 1)
 
 
 def multiples(weights: Floats, factors: Floats) -> Floats:
-    """Divide weights by factors, and round to whole numbers; 0 where both are 0."""
+    """Divide weights by factors, and round to integers; 0 where both are 0."""
     return np.rint(np.divide(weights, factors, out=np.zeros_like(weights), where=factors > 0))
 
 
 def _split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
-    """Split weights into factors for values before rounding and whole factors for after it.
+    """Split weights into factors applied before rounding and integer factors applied after it.
 
-    A whole factor counts a row as often as that.
+    An integer factor is the number of copies of the row.
     """
     if part.weights is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Passes about the classes and labels of rows: what they are, errors, conflicts, rows held out."""
+"""Passes about classes and labels of rows: values, errors, conflicts, held-out rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +81,7 @@ class RowWeights(PiecesPass[np.float64]):
 
 @dataclass(frozen=True)
 class Relabel(EffectPass):
-    """Give some rows, by number among all rows, other classes."""
+    """Change the classes of some rows, given by global index."""
 
     needs_rows = False
     effect = Effect.LASTING
@@ -243,7 +243,7 @@ class HoldOut(Derivation):
     Parameters
     ----------
     hashes : array of shape (n,)
-        Of all rows, those of other parts included.
+        Hashes of all rows, including those of other parts.
     lowest, highest : arrays of shape (n_classes,)
         Range of the hashes of each class.
     """

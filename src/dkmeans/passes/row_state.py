@@ -1,4 +1,4 @@
-"""What is kept of each row between passes: frozen values."""
+"""State of each row between passes, as frozen values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class CellState:
     labels : array of shape (n,)
         Prototype by index; -1 for none.
     previous : array of shape (n,)
-        Labels before the last pass that assigned all rows, as indices of today.
+        Labels before the last pass that assigned all rows, as present indices.
     squares : array of shape (n,)
         Squared distances to the prototype.
     centers : array of shape (k, d) or None
@@ -77,7 +77,7 @@ class RowMargins:
 
     n_prototypes: int
     n_features: int
-    some: Indices | None  # numbers of the rows that take part; None for all
+    some: Indices | None  # indices of the rows with margins; None for all
     own: npt.NDArray[np.int32]  # nearest prototype of the row's class
     rival: npt.NDArray[np.int32]  # nearest prototype of another class
     near: Floats  # squared distance to the own prototype
@@ -86,7 +86,7 @@ class RowMargins:
 
     @property
     def rows(self) -> Indices:
-        """Numbers of the rows that take part."""
+        """Indices of the rows with margins."""
         return np.arange(len(self.own)) if self.some is None else self.some
 
     @property
@@ -123,28 +123,28 @@ class RowMargins:
 
 @dataclass(frozen=True, eq=False)
 class PruneState:
-    """Who would own each row without the prototypes that have been pruned so far."""
+    """Owner of each row without the prototypes pruned so far."""
 
     owners: Indices  # shape (n,)
-    rows: Indices  # of the prototype that was tried last
-    heirs: Indices  # who would own these rows
+    rows: Indices  # rows of the prototype tested last
+    heirs: Indices  # their owners without that prototype
 
 
 @dataclass(frozen=True, eq=False)
 class RowState:
-    """All that is kept of the rows of one part.
+    """State of all rows of one part.
 
     Attributes
     ----------
     classes : array of shape (n,)
-        By number; identical rows have been given one class.
+        Class indices; identical rows have one class.
     cells : CellState
     kept : CellState or None
         Cells to return to.
     lazy_margins : mapping
         Margins by number. A pass needs few of them.
     by_class : array of shape (n,) or None
-        Row numbers in the order of classes, once they are needed.
+        Row indices sorted by class; None until they are needed.
     spread : array of shape (n,) or None
         Squared distances to a point, between two passes that need them.
     pruning : PruneState or None

@@ -18,7 +18,7 @@ from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.row_state import RowState, group_codes
 from dkmeans.prototypes import Prototypes
 
-TILE_VALUES = 1 << 20  # of rows that are compared value by value at a time
+TILE_VALUES = 1 << 20  # values of the rows compared at a time
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Picked(Record):
     cost: Floats  # shape (g,); infinite where a group has no row
 
     def improve(self, other: "Picked", groups: Indices) -> None:
-        """Take over rows for some groups, in place, that cost less or are smaller on a tie."""
+        """Replace, in place, rows of some groups by cheaper ones; smaller rows win ties."""
         for at, g in enumerate(groups.tolist()):
             tie = other.cost[at] == self.cost[g] < np.inf
             if other.cost[at] < self.cost[g] or (
@@ -42,7 +42,7 @@ class Picked(Record):
 class PickRows(Pass[Picked]):
     """Find the row of each group that is nearest to a point, or farthest from it.
 
-    Ties are decided by the rows' values, the smallest first feature first.
+    Ties go to the row that is first in lexicographic order.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ class Exemplars(Record):
 class FindExemplars(Pass[Exemplars]):
     """Find, for each prototype, the nearest row of its cell and class.
 
-    The reference distance decides, then the rows' values, then the lowest row number: the order
-    of rows matters only for which of identical rows is named.
+    Rows are compared by reference distance, then by values, then by index: the order of rows
+    matters only for the choice among identical rows.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
         at = np.searchsorted(keys, codes[tile][order[starts]])
         order = order + tile.start if rows is None else rows[tile][order]
         tile_sums = group_sums(part.X, w, order, starts, feature_units, loops)
-        with lock:  # exact sums: the order in which tiles arrive does not matter
+        with lock:  # sums are exact, so the order of tiles does not matter
             add_sums(sums, at, tile_sums)
             if w is None:
                 weights[0, at] += np.diff(np.append(starts, len(order)))
@@ -93,7 +93,7 @@ def sum_squares(part: Part, squares: Floats, codes: Indices, grid: SquareGrid) -
     keys, units = present(codes), grid.units
     found, lock = np.zeros((len(units), len(keys))), Lock()
     d, loops = part.n_features, part.loops
-    if loops and part.weights is None:  # so fast that threads would only cost time
+    if loops and part.weights is None:  # too fast for threads to pay off
         values = grid.rounded(stable_squares(squares, d))
         loops.add_totals(values, _positions(codes, keys), units, found)
         return KeyedSums(keys, found)
@@ -120,7 +120,7 @@ def present(codes: Indices) -> Indices:
         keys = np.unique(codes)
         return keys[keys >= 0]
     seen = np.zeros(top + 1, dtype=bool)
-    seen[codes] = True  # -1 lands in the last entry, which is cut off
+    seen[codes] = True  # -1 sets the last entry, which is dropped
     return np.flatnonzero(seen[:top])
 
 

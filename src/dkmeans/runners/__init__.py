@@ -1,5 +1,5 @@
-"""Runners: who holds the parts of the rows, and runs passes over them.
+"""Runners hold the parts of the rows, and run passes over them.
 
-They know passes only by what `passes.contract` says: whether rows are needed, the effect, and how
-results are merged.
+They know passes only by the interface in `passes.contract`: whether rows are needed, the effect,
+and how results are merged.
 """

@@ -1,8 +1,8 @@
 """Checkpoints: a journal of the results of all passes, from which a fit can be resumed.
 
-All decisions of a fit follow from the results of its passes, and these are small. A resumed fit
-takes results from the journal, without looking at the rows, until the journal ends. Then the row
-state is rebuilt (`runners.replay`), and passes run as usual. The algorithm knows nothing about it.
+The results of passes are small and determine all decisions of a fit. A resumed fit takes results
+from the journal, without reading the rows, until the journal ends. Then the row state is rebuilt
+(`runners.replay`), and passes run as usual. The algorithm is not aware of it.
 """
 
 import logging
@@ -28,7 +28,7 @@ from dkmeans.runners.replay import ReplayLog
 
 R = TypeVar("R")
 MIN_INTERVAL_S = 30.0  # between two writes
-MIN_INTERVAL_WRITES = 20  # the interval is also at least so many times the last write
+MIN_INTERVAL_WRITES = 20  # the interval is also at least this multiple of the last write's time
 _logger = logging.getLogger("dkmeans")
 
 
@@ -51,7 +51,7 @@ class Journal:
         self._entries: list[Entry] = []
         self._arrays: Arrays = {}
         self._next, self._written, self._duration = 0, time.monotonic(), 0.0
-        self._runners: list[JournalRunner] = []  # those in use, after what they are derived from
+        self._runners: list[JournalRunner] = []  # runners in use, each after its origin
         if self._path.exists():
             self._before, self._entries, self._arrays = read(self._path)
 
@@ -70,7 +70,7 @@ class Journal:
             try:
                 self.write()
             except CheckpointPlaceError as problem:
-                _logger.warning("%s", problem)  # Ctrl-C goes on
+                _logger.warning("%s", problem)  # log only, so that KeyboardInterrupt propagates
 
     def expect(self, name: str, value: str) -> None:
         """Note a property of the fit; a checkpoint in which it differs is refused."""
@@ -82,7 +82,7 @@ class Journal:
         self._about[name] = value
 
     def is_replaying(self) -> bool:
-        """Tell whether results still come from the journal."""
+        """Return whether results still come from the journal."""
         return self._next < len(self._entries)
 
     def result(self, task: Pass[R]) -> R:
@@ -97,7 +97,7 @@ class Journal:
         return cast(R, decode(result, self._arrays))
 
     def note(self, task: Pass[R], result: R) -> None:
-        """Add a result, and write the journal if it is time."""
+        """Add a result, and write the journal if the interval has passed."""
         self._entries.append((type(task).__name__, encode(result, self._arrays)))
         self._next += 1
         interval = max(MIN_INTERVAL_S, MIN_INTERVAL_WRITES * self._duration)
@@ -118,7 +118,7 @@ class Journal:
         self._runners.append(runner)
 
     def remove(self, runner: "JournalRunner") -> None:
-        """Note that a runner is not in use any more."""
+        """Note that a runner is no longer in use."""
         self._runners.remove(runner)
 
     def catch_up(self) -> None:
@@ -170,7 +170,7 @@ class JournalRunner:
         return result
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._setting = setting
         if self._runner is not None:
             self._runner.configure(setting)
@@ -180,7 +180,7 @@ class JournalRunner:
         self._present().replay(tasks)
 
     def derive(self, derivation: Derivation) -> "JournalRunner":
-        """Make a runner of other parts of the same rows; while replaying, put that off."""
+        """Make a runner of other parts of the same rows; deferred while replaying."""
         journal = self._journal
         replaying = journal is not None and journal.is_replaying()
         runner = None if replaying else self._present().derive(derivation)

@@ -1,4 +1,4 @@
-"""The file of a checkpoint: a checksum, and the results of all passes so far."""
+"""Checkpoint file: a checksum, and the results of all passes so far."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ class CheckpointPlaceError(CheckpointError, OSError):
 
 def check_place(path: str | os.PathLike[str]) -> None:
     """Raise an error if no checkpoint can be written to a path."""
-    problem = _problem(os.path.realpath(path))  # of a link, the target
+    problem = _problem(os.path.realpath(path))  # resolve symbolic links
     if problem:
         raise CheckpointPlaceError(f"checkpoint={os.fspath(path)!r} is not accepted: {problem}.")
 

@@ -1,6 +1,6 @@
-"""Parts on the workers of a Dask cluster: one call per worker and pass.
+"""Run passes on the workers of a Dask cluster, with one call per worker and pass.
 
-Workers that are lost are replaced.
+Lost workers are replaced.
 """
 
 import itertools
@@ -41,18 +41,18 @@ _logger = logging.getLogger("dkmeans")
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot go on with a fit.
+    """The cluster cannot continue a fit.
 
     Its workers keep dying, there are none, or it was closed or restarted during the fit.
     """
 
 
 class _LostError(Exception):
-    """A worker is gone, with all that it held."""
+    """A worker is lost, with all its parts."""
 
 
 class _Future(Protocol):
-    """What is used of Dask's futures."""
+    """Protocol: the methods used of Dask's futures."""
 
     key: str
     status: str
@@ -65,14 +65,14 @@ class _Future(Protocol):
 
 
 class _Actor(Protocol):
-    """What is used of Dask's proxy of a `Holder`."""
+    """Protocol: the methods used of Dask's proxy of a `Holder`."""
 
     def answer(self, request: Request[R]) -> "_Pending[R]":
         """Start a call."""
 
 
 class _Pending(Protocol[R]):
-    """What is used of the futures that an actor returns."""
+    """Protocol: the methods used of the futures that an actor returns."""
 
     def result(self, timeout: float) -> Answer[R]:
         """Wait for the answer."""
@@ -115,7 +115,7 @@ class WorkerProxy:
                 answer = pending.result(timeout=POLL_S)
                 break
             except TimeoutError as problem:
-                # There may never be an answer if a whole machine is gone.
+                # There may never be an answer if a whole machine is lost.
                 if self.future.status != "finished":
                     raise _LostError("no answer") from problem
             except Exception as problem:
@@ -134,7 +134,7 @@ def _raise_lost(problem: Exception) -> NoReturn:
 
 @dataclass
 class _Set:
-    """A set of parts on the workers, and how to make it again."""
+    """A set of parts on the workers, and what is needed to rebuild it."""
 
     origin: tuple[int, Derivation] | None  # the set that it is derived from
     setting: Setting = field(default_factory=Setting)
@@ -196,7 +196,7 @@ class Crew:
         return merge_all(task, itertools.chain(*found))
 
     def configure(self, number: int, setting: Setting) -> None:
-        """Give all parts of a set a setting."""
+        """Set the setting of all parts of a set."""
         self._ask_all(ConfigureParts(number, setting))
         self._sets[number].setting = setting
 
@@ -215,7 +215,7 @@ class Crew:
         return DaskRunner(self, target)
 
     def close(self, number: int) -> None:
-        """Note that a set is not used any more."""
+        """Note that a set is no longer used."""
         if number in self._sets:
             del self._sets[number]
             self._unused.append(number)
@@ -225,7 +225,7 @@ class Crew:
         return self._ask(lambda _: request)
 
     def _ask(self, request_for: RequestFor[R]) -> list[R]:
-        """Let every worker execute a request, again where workers had to be replaced."""
+        """Let every worker execute a request, and repeat it where workers were replaced."""
         results: list[R] = []
         died: set[int] = set()
         todo = self._workers
@@ -244,7 +244,7 @@ class Crew:
         return results
 
     def _cancel(self, futures: Sequence[_Future]) -> None:
-        with suppress(Exception):  # a cluster that cannot be reached holds nothing for us
+        with suppress(Exception):  # an unreachable cluster holds nothing to cancel
             self.client.cancel([one for one in futures if one.status != "cancelled"])
 
     def _note_loss(self, worker: WorkerProxy, problem: _LostError) -> None:
@@ -254,7 +254,7 @@ class Crew:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Raise a clear error where calls fail because the client or the data are gone."""
+        """Raise a clear error if calls fail because the client or the data are lost."""
         try:
             yield
         except ClusterError:
@@ -264,7 +264,7 @@ class Crew:
             raise
 
     def _check_connection(self, problem: Exception) -> None:
-        """Raise an error if the client or the partitions are gone for good."""
+        """Raise an error if the client or the partitions are lost permanently."""
         if self.client.status != "running":
             raise ClusterError(
                 "The Dask client was closed, or lost its scheduler, while the fit was running (its "
@@ -277,11 +277,11 @@ class Crew:
             ) from problem
 
     def _replaced(self, lost: list[WorkerProxy]) -> list[WorkerProxy]:
-        """Let other workers take over partitions, and rebuild the row state there."""
+        """Move partitions to other workers, and rebuild the row state there."""
         ready: list[WorkerProxy] = []
         while lost:
             self._count_deaths(lost)
-            self._cancel([worker.future for worker in lost])  # it may only be out of reach
+            self._cancel([worker.future for worker in lost])  # a worker may only be unreachable
             self._workers = [worker for worker in self._workers if worker not in lost]
             restored = self._hold(sorted(n for worker in lost for n in worker.numbers))
             self._workers += restored
@@ -298,7 +298,7 @@ class Crew:
         return ready
 
     def _restoring(self) -> Iterator[RequestFor[None]]:
-        """List the requests that bring a new worker to the state of all others."""
+        """List the requests that bring a new worker to the state of the others."""
         build = self._build
         if build is None:
             return
@@ -322,7 +322,7 @@ class Crew:
             )
 
     def _hold(self, numbers: Iterable[int]) -> list[WorkerProxy]:
-        """Find out which worker has which partition, and let each hold its own."""
+        """Find the worker of each partition, and start a holder on each worker."""
         futures = {number: self._partitions[number] for number in numbers}
         self._wait(list(futures.values()))
         for number, future in futures.items():
@@ -349,7 +349,7 @@ class Crew:
         return held
 
     def _wait(self, futures: list[_Future]) -> None:
-        """Wait for futures, with a limit where no worker can compute them."""
+        """Wait for futures, with a timeout if no worker can compute them."""
         last = time.monotonic()
         while True:
             try:
@@ -384,7 +384,7 @@ class DaskRunner:
         return self._crew.run(self._number, task)
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._crew.configure(self._number, setting)
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:

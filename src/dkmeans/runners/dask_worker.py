@@ -1,4 +1,4 @@
-"""What lives on a Dask worker: the parts that it holds, and requests about them."""
+"""Code that runs on a Dask worker: the parts it holds, and requests about them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,28 +16,28 @@ from dkmeans.passes.part import Part, Setting
 from dkmeans.runners.local import LocalRunner
 
 R = TypeVar("R")
-FIRST_SET = 0  # number of the parts that are made of the partitions
+FIRST_SET = 0  # number of the set of parts built from the partitions
 
 
 @dataclass
 class Holdings:
-    """What one worker holds."""
+    """Partitions and parts that one worker holds."""
 
-    batches: dict[int, Batch]  # by number of the partition, until parts are made of them
+    batches: dict[int, Batch]  # by index of the partition, until parts are built
     sets: dict[int, LocalRunner] = field(default_factory=dict)  # of parts
 
 
 class Request(ABC, Generic[R]):
-    """Something that a worker does with what it holds."""
+    """A request to a worker about its holdings."""
 
     @abstractmethod
     def execute(self, holdings: Holdings) -> R:
-        """Do it, and return the result."""
+        """Execute the request, and return the result."""
 
 
 @dataclass(frozen=True)
 class Answer(Generic[R]):
-    """What came of a request: an error that was raised by the computation, or its result."""
+    """Answer to a request: the result, or an error raised by the computation."""
 
     error: Exception | None
     results: list[R]  # one result, unless there was an error
@@ -60,7 +60,7 @@ class Holder:
     def answer(self, request: Request[R]) -> Answer[R]:
         """Execute a request.
 
-        Errors of the computation are returned: an error that is raised is about the worker.
+        Errors of the computation are returned; a raised error means that the worker failed.
         """
         try:
             return Answer(None, [request.execute(self._holdings)])
@@ -81,7 +81,7 @@ class InspectPartitions(Request[dict[int, R]]):
 
 @dataclass(frozen=True)
 class PartPlan:
-    """What a part is made of, besides the rows of its partition."""
+    """Data of a part, besides the rows of its partition."""
 
     start: int
     classes: npt.NDArray[np.int32]
@@ -97,7 +97,7 @@ class BuildParts(Request[None]):
     plans : dict
         By number of the partition; other partitions are dropped.
     prepare : callable
-        Turns a partition into rows.
+        Converts a partition to rows.
     n_classes, n_threads, memory_mb : of all parts
     """
 
@@ -132,7 +132,7 @@ class BuildParts(Request[None]):
 
 @dataclass(frozen=True)
 class DeriveParts(Request[None]):
-    """Make another set of parts, and drop sets that are not used any more."""
+    """Make another set of parts, and drop unused sets."""
 
     source: int
     target: int
@@ -148,7 +148,7 @@ class DeriveParts(Request[None]):
 
 @dataclass(frozen=True)
 class ConfigureParts(Request[None]):
-    """Give all parts of a set a setting."""
+    """Set the setting of all parts of a set."""
 
     number: int
     setting: Setting

@@ -1,4 +1,4 @@
-"""Results of passes as plain JSON and arrays, and back."""
+"""Encode results of passes as JSON and arrays, and decode them."""
 
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 
 
 def encode(value: object, arrays: Arrays) -> Json:
-    """Turn a result into JSON; arrays are put into `arrays`, under new names."""
+    """Convert a result to JSON; arrays are added to `arrays` under new names."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.bool_ | np.integer):
@@ -38,7 +38,7 @@ def encode(value: object, arrays: Arrays) -> Json:
 
 
 def decode(found: Json, arrays: Arrays) -> object:
-    """Turn JSON back into the result."""
+    """Convert JSON back to a result."""
     match found:
         case {"float": str(digits)}:
             return float.fromhex(digits)

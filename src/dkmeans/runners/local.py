@@ -12,13 +12,13 @@ R = TypeVar("R")
 
 
 class LocalRunner:
-    """Visits parts in memory one after the other; each uses threads of its own.
+    """Visits parts in memory one after the other; each visit uses threads.
 
     Parameters
     ----------
     parts : iterable of Part
     states : iterable of RowState, optional
-        What is known of the rows; by default each row has the class it was given.
+        States of the parts; by default, the initial state.
     """
 
     def __init__(self, parts: Iterable[Part], states: Iterable[RowState] | None = None) -> None:
@@ -32,7 +32,7 @@ class LocalRunner:
         return merge_all(task, self._visit(task))
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self.parts = [part.configured(setting) for part in self.parts]
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:

@@ -6,11 +6,11 @@ from typing import TypeVar
 from dkmeans.passes.contract import Pass
 
 R = TypeVar("R")
-MERGE_BATCH = 16  # results that are collected before they are merged
+MERGE_BATCH = 16  # results merged at a time
 
 
 def merge_all(task: Pass[R], results: Iterable[R]) -> R:
-    """Merge results in batches, so that few of them are in memory."""
+    """Merge results in batches, to keep few of them in memory."""
     pending: list[R] = []
     for result in results:
         pending.append(result)

@@ -6,8 +6,8 @@ from dkmeans.passes.contract import AnyPass, Effect
 class ReplayLog:
     """Passes that changed the row state, without those that no longer matter.
 
-    Cells depend on the last pass that assigned all rows, and previous cells on the one before. So
-    of all such passes the last two are enough.
+    Cells depend on the last pass that assigned all rows, and previous cells on the one before, so
+    the last two such passes suffice.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ReplayLog:
         return found[-1] if found else None
 
     def _shorten(self) -> None:
-        """Leave out what came before the last pass but one that assigned all rows."""
+        """Remove all passes before the second to last one that assigned all rows."""
         passes = [i for i, task in enumerate(self._tasks) if task.effect is Effect.ASSIGNS_ALL]
         if len(passes) > 2:
             self._tasks[: passes[-2]] = _lasting(self._tasks[: passes[-2]])

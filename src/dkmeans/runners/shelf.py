@@ -1,4 +1,4 @@
-"""Arrays that are needed once per pass: in memory up to a limit, beyond it on disk."""
+"""Storage for arrays needed once per pass: in memory up to a limit, then on disk."""
 
 import mmap
 import tempfile
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.generic]
-PLACE_BYTES = 1 << 16  # places in the file are whole multiples, for reuse and for memory maps
+PLACE_BYTES = 1 << 16  # granularity of places in the file, for reuse and for memory maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Ticket:
     nbytes : int
         Bytes in memory that count towards the limit, or size of the place in the file.
     narrowed : bool
-        Whether indices of 64 bits are stored in 32 bits.
+        Whether 64-bit indices are stored in 32 bits.
     dtype, length : of the array as it is stored
     offset : int
         In the file.
@@ -41,8 +41,8 @@ class Shelf:
     """Storage for arrays, in memory up to a limit and then in a temporary file.
 
     One-dimensional arrays of indices are stored in 32 bits: they are numbers of rows in a part, of
-    cells or of classes. The file has no name and disappears with the process, however it ends;
-    `TMPDIR` tells where it is.
+    cells or of classes. The file has no name and disappears with the process, even after a crash;
+    `TMPDIR` sets its folder.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class Shelf:
         self._free: dict[int, list[int]] = {}  # offsets of free places, by size
 
     def put(self, array: Array) -> Ticket:
-        """Store an array, which must not change any more."""
+        """Store an array, which must not change afterwards."""
         if array.ndim != 1 or _is_slice(array):
-            # Not per row, or part of an array that stays in memory anyway.
+            # Keep arrays that are not per row, or that are views of arrays in memory anyway.
             return Ticket(array, 0, False, array.dtype, len(array))
         narrowed = array.dtype == np.intp
         stored = np.ascontiguousarray(array, dtype=np.int32 if narrowed else None)
@@ -88,7 +88,7 @@ class Shelf:
         return array.astype(np.intp) if ticket.narrowed else array
 
     def free(self, ticket: Ticket) -> None:
-        """Give up an array; its place is used again."""
+        """Free an array; its place is reused."""
         if ticket.array is None:
             self._free.setdefault(ticket.nbytes, []).append(ticket.offset)
         else:
@@ -114,5 +114,5 @@ class Shelf:
 
 
 def _is_slice(array: Array) -> bool:
-    """Tell whether an array is part of a larger one in memory; memory maps do not count."""
+    """Return whether an array is a view of a larger one in memory; memory maps do not count."""
     return type(array.base) is np.ndarray and array.base.size > array.size

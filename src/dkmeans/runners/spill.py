@@ -1,4 +1,4 @@
-"""A part and its state between passes: their arrays are on a shelf."""
+"""Spill parts and their states to a shelf between passes."""
 
 import io
 import pickle
@@ -21,7 +21,7 @@ _Place: TypeAlias = tuple[str, int]  # kind, and position among those of its kin
 
 @dataclass(frozen=True)
 class _Stored:
-    """A pickled value, in which tickets take the place of arrays."""
+    """A pickled value, with tickets instead of arrays."""
 
     pickled: bytes
     tickets: list[Ticket]
@@ -34,7 +34,7 @@ class _Stored:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is on the shelf already, by the identity of objects, which are kept alive here."""
+    """Objects already on the shelf, by identity; they are kept alive here."""
 
     arrays: dict[int, tuple[Array, Ticket]] = field(default_factory=dict)
     lazy: dict[int, tuple[Lazy[object], _Stored]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class SpilledPart:
         return self._stored.all_tickets()
 
     def visit(self, action: Action[R], setting: Setting, X: Matrix) -> R:
-        """Bring the arrays back for one action, and store the state that it returns.
+        """Load the arrays for one action, and store the state that it returns.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class SpilledPart:
         return result
 
     def close(self) -> None:
-        """Give up all arrays."""
+        """Free all arrays."""
         self._free(self.tickets)
 
     def _free(self, tickets: list[Ticket]) -> None:
@@ -100,7 +100,7 @@ class SpilledPart:
 
 
 class _Pickler(pickle.Pickler):
-    """Puts arrays on a shelf, unless they are there, and lazy values into pickles of their own."""
+    """Puts new arrays on a shelf, and lazy values into separate pickles."""
 
     def __init__(self, shelf: Shelf, known: _Known) -> None:
         self._buffer = io.BytesIO()

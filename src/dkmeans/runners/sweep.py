@@ -19,14 +19,14 @@ R = TypeVar("R")
 
 
 class SweepRunner:
-    """Reads the rows of one part after the other; what is kept of each row is spilled.
+    """Reads the rows of one part after the other; the row state is spilled.
 
     Parameters
     ----------
     parts : iterable of (Part, RowState)
         Parts without rows.
     read : callable
-        Starts to read: yields the rows of one part after the other, the same every time.
+        Returns an iterator over the rows of each part; the same for every call.
     shelf : Shelf
         Where arrays are spilled to.
     """
@@ -48,7 +48,7 @@ class SweepRunner:
             return merge_all(task, self._visit(task.visit, task.needs_rows))
 
     def configure(self, setting: Setting) -> None:
-        """Give all parts a setting."""
+        """Set the setting of all parts."""
         self._setting = setting
 
     def replay(self, tasks: Sequence[AnyPass]) -> None:
@@ -84,7 +84,7 @@ class SweepRunner:
 
     def _visit(self, action: Action[R], needs_rows: bool) -> Iterator[R]:
         with self._blocks(needs_rows) as blocks:
-            # No variable refers to a block, so that it is gone when the next one arrives.
+            # Keep no reference to a block, so that it is freed before the next one arrives.
             for spilled in self._parts:
                 yield spilled.visit(action, self._setting, next(blocks))
             for _ in blocks:
