@@ -1,4 +1,4 @@
-"""The engine against the oracle, state by state."""
+"""Growth against the oracle, state by state."""
 
 import numpy as np
 import pytest

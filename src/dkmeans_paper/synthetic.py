@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.engine.grow import grow
 from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.growth.grow import grow
 from dkmeans.plots.growth import GrowthDisplay, Panel
 from dkmeans.plots.style import color, marker
 from dkmeans.prepare import Continuation, prepare

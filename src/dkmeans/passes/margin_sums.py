@@ -1,6 +1,6 @@
 """Passes over the margins that rows keep, each set under a number.
 
-`engine.margins` explains the quantities.
+`growth.margins` explains the quantities.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From checked arrays to the rows that the engine works on."""
+"""From checked arrays to the rows that growth works on."""
 
 import hashlib
 from contextlib import ExitStack
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dkmeans.data.validation import Training
 from dkmeans.data.value_checks import WIDEST
-from dkmeans.engine.items import agree_on_labels
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Rows
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
 from dkmeans.passes.contract import Runner
@@ -27,11 +27,11 @@ _DISTINCT = 100_000  # weights that it looks at
 
 @dataclass(frozen=True)
 class Source:
-    """Rows for the engine, and what is needed to speak of them in the user's terms."""
+    """Rows for growth, and what is needed to speak of them in the user's terms."""
 
     rows: Rows
     conflicts: list[Indices]
-    weight_unit: float  # a weight of 1 in the engine, in the user's terms
+    weight_unit: float  # a weight of 1 in growth, in the user's terms
 
 
 class RowSource(Protocol):
@@ -49,7 +49,7 @@ def make_source(
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
-    remembered: Memory | None = None,
+    remembered: EarlierRows | None = None,
     n_centers: int = 1,
     journal: Journal | None = None,
 ) -> Source:
@@ -63,7 +63,7 @@ def make_source(
     n_threads, memory_mb : as in the estimator
     unit : float, optional
         Weight unit of the fit that this one goes on from.
-    remembered : Memory, optional
+    remembered : EarlierRows, optional
         What earlier rows left, to be added to these.
     n_centers : int
         How many centres the rows are going to be compared with, about.
@@ -120,7 +120,7 @@ def _fingerprint(rows: Rows) -> str:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights as the engine has them."""
+    """Weights as growth has them."""
 
     values: Floats | None  # None stands for ones
     unit: float  # a weight of 1, in the user's terms

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dkmeans.engine.cells import Cells, Rules
+from dkmeans.growth.cells import Cells, Rules
 from dkmeans.kernels.block import Indices
 from dkmeans.prototypes import Prototypes
 

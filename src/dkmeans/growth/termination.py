@@ -38,8 +38,8 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children, pure_cells
+from dkmeans.growth.round import Children, pure_cells
+from dkmeans.growth.run import Run, State
 from dkmeans.kernels.block import Indices
 
 Phase = Generator[State, None, State]

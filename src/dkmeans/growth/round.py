@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.budget import within_budget
-from dkmeans.engine.cells import Cells, Rules
 from dkmeans.exact.group_sums import run_starts
+from dkmeans.growth.budget import within_budget
+from dkmeans.growth.cells import Cells, Rules
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 

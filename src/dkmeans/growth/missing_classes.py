@@ -39,11 +39,11 @@ from collections.abc import Generator
 
 import numpy as np
 
-from dkmeans.engine.cells import comparable
-from dkmeans.engine.ending import fill
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
 from dkmeans.exact.group_sums import run_starts
+from dkmeans.growth.cells import comparable
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.termination import fill
 from dkmeans.kernels.block import Indices
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.engine.grow import grow
-from dkmeans.engine.heldout import HeldOut
-from dkmeans.engine.margins import RefineStep
-from dkmeans.engine.refine import refine
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.trail import Trail, waypoint
+from dkmeans.growth.grow import grow
+from dkmeans.growth.held_out import HeldOut
+from dkmeans.growth.margins import RefineStep
+from dkmeans.growth.refine import refine
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import TreeLog

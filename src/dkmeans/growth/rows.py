@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.memory import Memory
 from dkmeans.exact.grids import EarlierSums, Grids, Scale
 from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
@@ -63,7 +63,7 @@ class Rows:
         n_values: int,
         n_classes: int,
         *,
-        remembered: Memory | None = None,
+        remembered: EarlierRows | None = None,
         n_centers: int = 1,
         by_class: Floats | None = None,
     ) -> None:
@@ -123,7 +123,7 @@ class Rows:
         self,
         prototypes: Prototypes,
         came_from: Indices,
-        memory: Memory | None = None,
+        earlier: EarlierRows | None = None,
         margins: int | None = None,
     ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
@@ -146,16 +146,16 @@ class Rows:
         """
         known = self._current_sums() if self._changes_only else None
         found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
-        sums, earlier = found.sums, 0.0
+        sums, earlier_square = found.sums, 0.0
         if known is not None:
             sums = self._amended(known, came_from, sums)
-        if memory is not None and len(memory):
-            earlier = float(memory.squares(prototypes).max())
-        return self._settled(sums, found.largest, earlier), found.moved
+        if earlier is not None and len(earlier):
+            earlier_square = float(earlier.squares(prototypes).max())
+        return self._settled(sums, found.largest, earlier_square), found.moved
 
-    def _settled(self, sums: GroupSums, largest: float, earlier: float = 0.0) -> Tally:
+    def _settled(self, sums: GroupSums, largest: float, earlier_square: float = 0.0) -> Tally:
         """Add distances to the sums of a pass that assigned all rows."""
-        self._square_grid = self.grids.squares(largest, earlier)
+        self._square_grid = self.grids.squares(largest, earlier_square)
         sums = self._with_squares(sums)
         self._new_assignment()
         self._known = _KnownSums(self._assignment, sums)
@@ -321,7 +321,7 @@ class Rows:
         self._unused_margins.append(number)
 
     def respect(
-        self, memory: Memory, prototypes: Prototypes, tally: Tally
+        self, earlier: EarlierRows, prototypes: Prototypes, tally: Tally
     ) -> tuple[Tally, list[Indices]]:
         """Relabel rows that equal a prototype of another class if that prototype is heavier.
 
@@ -335,7 +335,7 @@ class Rows:
         """
         overlaps = self.run(row_labels.WeighOverlaps(prototypes))
         weights = total(overlaps.slices)[0]
-        own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
+        own = earlier.take(earlier.classes == prototypes.classes[earlier.cells(prototypes)])
         old = np.zeros(len(prototypes))
         old[own.cells(prototypes)] = own.weights[0]
         yields = []
@@ -354,15 +354,15 @@ class Rows:
         sums = self._with_squares(self.run(grouping.SumCells()))
         return sums.tally(self.n_classes), conflicts
 
-    def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
+    def as_tally(self, earlier: EarlierRows, prototypes: Prototypes) -> Tally:
         """Turn what is remembered into a tally that can be added to those of the rows."""
-        squares, units = memory.squares(prototypes), self.grids.weights()
-        weights = cut(memory.weights[0][:, None], units, memory.weights[1][:, None])
+        squares, units = earlier.squares(prototypes), self.grids.weights()
+        weights = cut(earlier.weights[0][:, None], units, earlier.weights[1][:, None])
         return Tally(
-            memory.cells(prototypes),
-            memory.classes,
+            earlier.cells(prototypes),
+            earlier.classes,
             weights[:, :, 0],
-            cut(memory.sums[0], self.grids.features(), memory.sums[1]),
+            cut(earlier.sums[0], self.grids.features(), earlier.sums[1]),
             cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
@@ -409,8 +409,8 @@ def _share(wrong: float, whole: float) -> float:
     return wrong / whole if whole > 0 else np.nan
 
 
-def _earlier_sums(memory: Memory | None) -> EarlierSums | None:
-    if memory is None or not len(memory):
+def _earlier_sums(earlier: EarlierRows | None) -> EarlierSums | None:
+    if earlier is None or not len(earlier):
         return None
-    bounds = np.abs(memory.sums[0]).max(axis=0)
-    return EarlierSums(len(memory), bounds, float(memory.weights[0].max()))
+    bounds = np.abs(earlier.sums[0]).max(axis=0)
+    return EarlierSums(len(earlier), bounds, float(earlier.weights[0].max()))

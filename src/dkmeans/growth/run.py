@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Rows
-from dkmeans.engine.update import Children
 from dkmeans.exact.group_sums import Tally
+from dkmeans.growth.cells import Bools, Cells, Rules, see_cells
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.round import Children
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
@@ -29,7 +29,7 @@ class Start:
     """Where an earlier fit ended."""
 
     prototypes: Prototypes
-    memory: Memory
+    earlier_rows: EarlierRows
     only_new: bool  # whether the run sees new rows only, beside those that are remembered
 
 
@@ -45,7 +45,9 @@ class State:
     seconds: float
     cut_short: bool  # whether the budget has denied anyone a child so far
     inertia: float  # weighted sum of squared distances of the rows to their centres
-    memory: Memory | None = None  # what earlier rows left, if they are not among the rows
+    earlier_rows: EarlierRows | None = (
+        None  # what earlier rows left, if they are not among the rows
+    )
     margin_cost: float = np.nan  # where refinement has measured it
 
     @property
@@ -103,12 +105,12 @@ class Run:
         nowhere = np.full(1, NONE)
         if self.start is not None:
             prototypes = self.start.prototypes
-            memory = self.start.memory if self.start.only_new else None
-            groups, moved = self.rows.assign(prototypes, nowhere, memory)
-            if memory is not None:
-                groups, conflicts = self.rows.respect(memory, prototypes, groups)
+            earlier = self.start.earlier_rows if self.start.only_new else None
+            groups, moved = self.rows.assign(prototypes, nowhere, earlier)
+            if earlier is not None:
+                groups, conflicts = self.rows.respect(earlier, prototypes, groups)
                 self.conflicts += conflicts
-            return self._state(0, "start", prototypes, groups, moved, False, memory)
+            return self._state(0, "start", prototypes, groups, moved, False, earlier)
         center, groups = self.rows.begin(
             lambda mean: self.rules.geometry.centers(mean, self.rows.dtype)
         )
@@ -129,34 +131,34 @@ class Run:
         """
         number = state.round + 1
         prototypes, ids = self._inherit(state.prototypes, children, number)
-        memory = None
-        if state.memory is not None:
-            memory = _hand_down(state.memory, state.prototypes, children, ids, prototypes)
+        earlier = None
+        if state.earlier_rows is not None:
+            earlier = _hand_down(state.earlier_rows, state.prototypes, children, ids, prototypes)
         in_order = np.array_equal(prototypes.classes, children.classes) and np.array_equal(
             prototypes.centers, children.centers
         )
         groups, moved = self.rows.assign(
             prototypes,
             _index_now(state.prototypes, prototypes),
-            memory,
+            earlier,
             seen.number if seen is not None and in_order else None,
         )
         cut_short = state.cut_short or children.cut_short
-        return self._state(number, phase, prototypes, groups, moved, cut_short, memory)
+        return self._state(number, phase, prototypes, groups, moved, cut_short, earlier)
 
-    def remembers(self, state: State) -> Memory:
+    def remembers(self, state: State) -> EarlierRows:
         """Sum up all rows so far, for fits to come."""
-        now = Memory.of(state.prototypes, state.cells.groups)
-        if state.memory is None:
+        now = EarlierRows.of(state.prototypes, state.cells.groups)
+        if state.earlier_rows is None:
             return now
-        idle = state.memory.not_in(now)
+        idle = state.earlier_rows.not_in(now)
         return now.and_also(idle)
 
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state it started from."""
         self.tree.rewind(state.round)
         index = _index_now(trial.prototypes, state.prototypes)
-        self.rows.assign(state.prototypes, index, state.memory)
+        self.rows.assign(state.prototypes, index, state.earlier_rows)
 
     def is_over(self, state: State) -> bool:
         """Tell whether the run ends here: converged, budget spent, or out of rounds."""
@@ -203,13 +205,13 @@ class Run:
         groups: Tally,
         moved: int,
         cut_short: bool,
-        memory: Memory | None,
+        earlier: EarlierRows | None,
     ) -> State:
         """Drop prototypes that nothing speaks for, and look at the cells of the others."""
         alive = np.zeros(len(prototypes), dtype=bool)
         alive[groups.cells] = True
-        if memory is not None:
-            alive[memory.cells(prototypes)] = True
+        if earlier is not None:
+            alive[earlier.cells(prototypes)] = True
         if not alive.all():
             index = np.where(alive, np.cumsum(alive) - 1, NONE)
             self.rows.rename(index)
@@ -217,42 +219,42 @@ class Run:
             self.tree.end(prototypes.ids[~alive], number)
             prototypes = prototypes.take(alive)
         inertia = _whole_square(groups)
-        cells = self._cells(prototypes, groups, memory)
+        cells = self._cells(prototypes, groups, earlier)
         now = time.perf_counter()
         seconds, self._clock = now - self._clock, now
-        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, memory)
+        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, earlier)
 
-    def _cells(self, prototypes: Prototypes, groups: Tally, memory: Memory | None) -> Cells:
+    def _cells(self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows | None) -> Cells:
         if self.start is None:
             return see_cells(groups, self.rules)
         before = self.start.prototypes
         at = _index_now(prototypes, before)
         in_place = (at >= 0) & (prototypes.centers == before.centers[at]).all(axis=1)
-        if memory is None:
-            same = self.start.memory.unchanged(Memory.of(prototypes, groups), prototypes)
+        if earlier is None:
+            same = self.start.earlier_rows.unchanged(EarlierRows.of(prototypes, groups), prototypes)
             return see_cells(groups, self.rules, still=in_place & same)
-        return self._cells_with_memory(prototypes, groups, memory, in_place)
+        return self._cells_with_memory(prototypes, groups, earlier, in_place)
 
     def _cells_with_memory(
-        self, prototypes: Prototypes, groups: Tally, memory: Memory, in_place: Bools
+        self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows, in_place: Bools
     ) -> Cells:
         """Add what is remembered to the tally of the rows.
 
         A class that is remembered in a cell, but is not the prototype's own, counts only if rows
         of it are there now: old rows alone do not make a cell mixed.
         """
-        cell = memory.cells(prototypes)
+        cell = earlier.cells(prototypes)
         n_classes = self.rows.n_classes
         has_rows = np.zeros(len(prototypes), dtype=bool)
         has_rows[groups.cells] = True
-        own = memory.classes == prototypes.classes[cell]
+        own = earlier.classes == prototypes.classes[cell]
         has_own = np.zeros(len(prototypes), dtype=bool)
         has_own[cell[own]] = True
-        old = cell * n_classes + memory.classes
+        old = cell * n_classes + earlier.classes
         met = np.isin(old, groups.cells * n_classes + groups.classes)
         counts = own | met | ~(has_own | has_rows)[cell]
 
-        both = groups.and_also(self.rows.as_tally(memory.take(counts), prototypes)).fused()
+        both = groups.and_also(self.rows.as_tally(earlier.take(counts), prototypes)).fused()
         still = ~has_rows & (in_place | ~has_own)
         remembered = np.isin(both.cells * n_classes + both.classes, old[counts])
         cells = see_cells(both, self.rules, still, remembered)
@@ -266,24 +268,24 @@ def _whole_square(groups: Tally) -> float:
 
 
 def _hand_down(
-    memory: Memory,
+    earlier: EarlierRows,
     parents: Prototypes,
     children: Children,
     ids: Indices,
     prototypes: Prototypes,
-) -> Memory:
+) -> EarlierRows:
     """Pass the memory on to the children.
 
     It goes to the child of its class; where there is none, it stays with its prototype, or goes
     to the one that took its place. A prototype that had to give way leaves it to the nearest one.
     """
-    cell = memory.cells(parents)
-    n_classes = int(max(children.classes.max(), memory.classes.max())) + 1
+    cell = earlier.cells(parents)
+    n_classes = int(max(children.classes.max(), earlier.classes.max())) + 1
     of_class = _first(children.parents * n_classes + children.classes)
     of_parent = _first(children.parents)
     alive = set(ids.tolist())
-    heirs = np.empty(len(memory), dtype=np.int64)
-    for entry, (parent, c) in enumerate(zip(cell.tolist(), memory.classes.tolist(), strict=True)):
+    heirs = np.empty(len(earlier), dtype=np.int64)
+    for entry, (parent, c) in enumerate(zip(cell.tolist(), earlier.classes.tolist(), strict=True)):
         child = of_class.get(parent * n_classes + c)
         if child is None and parents.ids[parent] not in alive:
             child = of_parent.get(parent)
@@ -291,7 +293,7 @@ def _hand_down(
                 heirs[entry] = _nearest_of_class(parents.centers[parent], c, prototypes)
                 continue
         heirs[entry] = parents.ids[parent] if child is None else ids[child]
-    return memory.given_to(heirs)
+    return earlier.given_to(heirs)
 
 
 def _first(keys: Indices) -> dict[int, int]:

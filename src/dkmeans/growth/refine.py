@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.engine.cells import Bools
-from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, RefineStep
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
 from dkmeans.geometry import Geometry
+from dkmeans.growth.cells import Bools
+from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins, RefineStep
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 

@@ -20,7 +20,7 @@ _FORGOTTEN = 1 / 16  # of the lightest row
 
 
 @dataclass(frozen=True)
-class Memory:
+class EarlierRows:
     """Weights and sums, each as a leading and a trailing part along axis 0."""
 
     ids: npt.NDArray[np.int64]  # shape (m,): whose
@@ -98,7 +98,7 @@ class Memory:
 
     def unchanged(self, now: Self, prototypes: Prototypes) -> npt.NDArray[np.bool_]:
         """Tell for each prototype whether it has the same entries now, to the last bit."""
-        mine, theirs = (memory._by_prototype() for memory in (self, now))
+        mine, theirs = (earlier._by_prototype() for earlier in (self, now))
         return np.array([i in mine and mine[i] == theirs.get(i) for i in prototypes.ids.tolist()])
 
     def squares(self, prototypes: Prototypes) -> Floats:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.waypoints import Waypoint
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.waypoints import Waypoint
 
 _MIN_VALUES = 1 << 22  # values that waypoints may hold together, whatever the size of the model
 _MAX_TIMES_LARGEST = 4  # beyond that, at most so many times the values of the largest waypoint

@@ -8,15 +8,15 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from dkmeans.engine.best import best_rounds
-from dkmeans.engine.coincide import halve_coinciding
-from dkmeans.engine.ending import end
-from dkmeans.engine.margins import RefineStep
-from dkmeans.engine.prune import prune
-from dkmeans.engine.refine import refine
-from dkmeans.engine.restore import complete
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import next_children
+from dkmeans.growth.best import best_rounds
+from dkmeans.growth.coinciding_means import halve_coinciding
+from dkmeans.growth.margins import RefineStep
+from dkmeans.growth.missing_classes import complete
+from dkmeans.growth.prune import prune
+from dkmeans.growth.refine import refine
+from dkmeans.growth.round import next_children
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.termination import end
 
 PATIENCE = 10  # rounds without less impurity before the guaranteed ending takes over
 

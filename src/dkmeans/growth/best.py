@@ -24,11 +24,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.cells import comparable, see_cells
-from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
 from dkmeans.exact.group_sums import Tally
+from dkmeans.growth.cells import comparable, see_cells
+from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
 from dkmeans.prototypes import Prototypes
 
 _FACTOR = 1.6  # how many times as many prototypes a stage may end with

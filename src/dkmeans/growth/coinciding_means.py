@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dkmeans.engine.cells import Cells, Rules, see_cells
-from dkmeans.engine.rows import Rows
 from dkmeans.exact.group_sums import run_starts
 from dkmeans.geometry import Geometry
+from dkmeans.growth.cells import Cells, Rules, see_cells
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Indices
 
 _NEAR = 1e-6  # means this close, relative to the cell's extent, count as one

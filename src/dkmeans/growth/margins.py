@@ -18,10 +18,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.cells import comparable
-from dkmeans.engine.rows import Rows
 from dkmeans.exact.grids import Scale
 from dkmeans.exact.group_sums import GroupSums, run_starts
+from dkmeans.growth.cells import comparable
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.reference import inner_products

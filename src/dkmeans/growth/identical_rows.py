@@ -6,7 +6,7 @@ Identical rows count as one item. Its label is the heaviest class, the lowest on
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.cells import comparable
+from dkmeans.growth.cells import comparable
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, flush
 from dkmeans.kernels.tally import exact_totals

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
 
 
 def prune(run: Run, state: State) -> Iterator[State]:
@@ -18,7 +18,7 @@ def prune(run: Run, state: State) -> Iterator[State]:
     prototypes, rows = state.prototypes, run.rows
     alive = np.ones(len(prototypes), dtype=bool)
     # Rows of earlier fits cannot be asked whether they need a prototype.
-    remembered = set() if state.memory is None else set(state.memory.ids.tolist())
+    remembered = set() if state.earlier_rows is None else set(state.earlier_rows.ids.tolist())
     sizes = np.add.reduceat(state.cells.weight, state.cells.starts)
     for p in np.argsort(sizes, kind="stable").tolist():
         if int(prototypes.ids[p]) in remembered:
