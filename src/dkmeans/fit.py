@@ -16,11 +16,12 @@ from dkmeans.fitted import Fitted
 from dkmeans.growth.auto import Choice, attempt, choose
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out
+from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.threads import calm_blas
 from dkmeans.outcome import Growth, to_fitted
-from dkmeans.prepare import Continuation, PreparedFit, prepare
+from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History
 

@@ -8,11 +8,12 @@ from dkmeans.data.validation import Training
 from dkmeans.fitted import Fitted, GrowthPath, TrainingClasses
 from dkmeans.growth.auto import Choice
 from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import exact_totals
-from dkmeans.prepare import Continuation, PreparedFit
+from dkmeans.prepare import PreparedFit
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
 
@@ -37,7 +38,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
     if conflicts:  # a row must not be the exemplar of a class that it was not given
         relabelled = np.flatnonzero(rows.classes() != training.y)
     exemplars = rows.exemplars(now, relabelled)
-    earlier = run.remembers(state)
+    earlier = run.all_rows(state)
     tree = run.tree.to_tree(training.classes)
     if state.earlier_rows is None:
         sizes = exact_totals(labels, training.sample_weight, len(now))

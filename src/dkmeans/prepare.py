@@ -6,7 +6,6 @@ import numbers
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from enum import Enum
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,7 +15,7 @@ from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import geometry_of
-from dkmeans.growth.cells import Rules
+from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
@@ -25,14 +24,6 @@ from dkmeans.sources import growth_rows, out_of_core
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
 _NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
-
-
-class Continuation(Enum):
-    """What a fit starts from, and which rows it is given."""
-
-    FRESH = "fresh"  # from one cluster
-    WARM = "warm"  # from the prototypes of an earlier fit, with all rows
-    NEW_ROWS = "new rows"  # from the prototypes of an earlier fit, with new rows only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +90,9 @@ def prepare(
             estimator.n_threads,
             estimator.memory_mb,
             unit=None if before is None else before.weight_unit,
-            remembered=start.earlier_rows if start is not None and start.only_new else None,
+            remembered=(
+                start.earlier_rows if start is not None and how is Continuation.NEW_ROWS else None
+            ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
         )
@@ -129,7 +122,7 @@ def _read(
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     options = {
         "reach": 1 + 2 * push,
-        "afresh": how is Continuation.FRESH,
+        "how": how,
         "classes": classes,
     }
     stream: Any
@@ -157,10 +150,9 @@ def _start(
 ) -> Start:
     """Return the prototypes to start from, with what they remember of earlier rows."""
     earlier = before.earlier_rows.recoded(np.searchsorted(training.classes, before.classes))
-    new_rows = how is Continuation.NEW_ROWS
-    if new_rows and estimator.half_life is not None:
+    if how is Continuation.NEW_ROWS and estimator.half_life is not None:
         earlier = earlier.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
-    return Start(before.prototypes_among(training.classes), earlier, only_new=new_rows)
+    return Start(before.prototypes_among(training.classes), earlier)
 
 
 def _total_weight(training: validation.Training) -> float:
@@ -193,10 +185,11 @@ def _rules(
         estimator.max_iter,
         min_weights,
         estimator.prune,
-        best=estimator.growth == "best",
-        refine=estimator.refine == "margin" and how is not Continuation.NEW_ROWS,
+        growth=estimator.growth,
+        # Refinement needs all rows.
+        refine=None if how is Continuation.NEW_ROWS else estimator.refine,
         geometry=geometry_of(estimator.metric),
-        make_way=how is Continuation.NEW_ROWS,
+        continuation=how,
     )
 
 

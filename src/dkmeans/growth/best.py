@@ -1,21 +1,22 @@
-"""Growth that makes the most of a budget: `growth="best"`.
+"""Growth for the highest accuracy within a budget: `growth="best"`.
 
-It starts from one prototype at the mean of each class. Each stage splits the clusters that cost
-most, then lets all prototypes settle: every row goes to the nearest prototype *of its class*, and
-prototypes move to the means of their rows, a few times over. So the prototypes of a class describe
-it as k-means would, and there are more of them where classes meet. A prototype that wins no row
-then is put on the row of its class that is farthest on the wrong side, so no class is lost.
+Growth starts from one prototype at the mean of each class. Each stage splits the clusters with the
+highest cost, and then runs a few iterations of k-means within each class: every row is assigned to
+the nearest prototype *of its class*, and prototypes move to the means of their rows. So the
+prototypes of a class describe it as k-means would, with more of them where classes meet. A
+prototype that then wins no row is placed on the row of its class that is farthest on the wrong
+side of the border, so no class is lost.
 
-What a cluster costs is the sum of f = sigmoid(slope * mu) over its rows, with mu the margin of
-`margins`: rows beyond the border count most, those near it some, those far from it nothing. A
-cluster is split across the direction from its mean to its farthest row.
+The cost of a cluster is the sum of f = sigmoid(slope * mu) over its rows, with the margin mu of
+`margins`. Rows beyond the border cost most, rows far on the right side next to nothing. A cluster
+is split across the direction from its mean to its farthest row.
 
-Where labels are wrong, more prototypes of this kind make matters worse: they gather around the
-wrong labels. So a stage that does not lower the cost of the whole is tried again the *wary* way,
-and the better of the two counts; once it was, so are all stages to come. There rows far beyond the
-border, which no prototype could help without harm to their neighbours, hardly count, neither in
-what a cluster costs (f (1 - f)) nor in the means (1 - f); clusters are cut by the rows that their
-class wins; and prototypes go whose cell belongs to another class.
+With wrong labels, such stages do harm: prototypes gather around the wrong labels. So if a stage
+does not lower the total cost, a *robust* stage is tried too, and the better of the two is taken.
+Once a robust stage was better, one is tried every time. In a robust stage, rows far beyond the
+border hardly count, neither in the cost of a cluster, f (1 - f), nor in the means, 1 - f. Clusters
+are split by the rows that their class wins, and prototypes are dropped if another class outweighs
+their own in their cell.
 """
 
 from collections.abc import Generator
@@ -24,24 +25,27 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.exact.group_sums import Tally
+from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.growth.cells import comparable, see_cells
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.round import Children
 from dkmeans.growth.run import Run, State
+from dkmeans.kernels.block import Floats
+from dkmeans.passes.margin_sums import RowCost
 from dkmeans.prototypes import Prototypes
 
-_FACTOR = 1.6  # how many times as many prototypes a stage may end with
-_SLOPE = 5.0  # of the cost that tells which clusters to split
-_SETTLE, _SETTLE_LAST = 3, 30  # moves to the means after a stage, and at the end
-_SETTLE_WARILY_LAST = 10  # the same where each move takes a look at all prototypes
-_SHARES = 64  # steps between nothing and the whole weight of a row
-_LESS = 1 - 1e-9  # what costs less must do so by more than rounding
-_PATIENCE = 5  # stages without gain before the guaranteed ending takes over
+MAX_STAGE_GROWTH = 1.6  # ratio of the numbers of prototypes after and before a stage
+SPLIT_SLOPE = 5.0  # of the cost that selects the clusters to split
+MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
+LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
+LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
+SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
+COST_RATIO = 1 - 1e-9  # a cost is lower if its ratio to the other one is below this
+MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
 
 
 def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
-    """Grow until the budget is spent; without a budget, until no cell is mixed."""
+    """Run stages until the budget is spent; without a budget, until no cell is mixed."""
     rules = run.rules
     field = Field(run.rows)
     first = _class_means(run, state)
@@ -51,8 +55,8 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     state = run.advance(state, "grow", first)
     state, margins = _measured(field, state)
     yield state
-    least, stale, noisy = np.inf, 0, False
-    while stale < _PATIENCE and state.round < rules.max_iter:
+    lowest, n_stale, is_noisy = np.inf, 0, False
+    while n_stale < MAX_STALE_STAGES and state.round < rules.max_iter:
         if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
             break
         if margins is None:
@@ -63,15 +67,16 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
                 break
             seen = field.margins(_as_prototypes(children))
             cost = field.cost(seen, FINAL_SLOPE)
-            if rules.max_clusters is not None and (noisy or not cost < _LESS * state.margin_cost):
-                wary = _stage(run, state, field, margins, wary=True)
-                if wary is not None:
-                    seen_warily = field.margins(_as_prototypes(wary))
-                    if field.cost(seen_warily, FINAL_SLOPE) < _LESS * cost:
+            gains = cost < COST_RATIO * state.margin_cost
+            if rules.max_clusters is not None and (is_noisy or not gains):
+                robust = _robust_stage(run, state, field, margins)
+                if robust is not None:
+                    robust_seen = field.margins(_as_prototypes(robust))
+                    if field.cost(robust_seen, FINAL_SLOPE) < COST_RATIO * cost:
                         seen.release()
-                        children, seen, noisy = wary, seen_warily, True
+                        children, seen, is_noisy = robust, robust_seen, True
                     else:
-                        seen_warily.release()
+                        robust_seen.release()
             as_seen, children = children, _revived(field, children, seen)
         margins.release()
         before = len(state.prototypes)
@@ -82,9 +87,9 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
             seen.release()
         state, margins = _measured(field, state, known)
         yield state
-        gained = state.cells.excess < least or len(state.prototypes) > before
-        stale = 0 if gained else stale + 1
-        least = min(least, state.cells.excess)
+        gained = state.cells.excess < lowest or len(state.prototypes) > before
+        n_stale = 0 if gained else n_stale + 1
+        lowest = min(lowest, state.cells.excess)
     if margins is not None:
         margins.release()
     return state
@@ -93,7 +98,7 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
 def _measured(
     field: Field, state: State, margins: Margins | None = None
 ) -> tuple[State, Margins | None]:
-    """Find the margins if they are not known, and note what they cost; one class has none."""
+    """Add the margin cost to a state, and return its margins; None if there is only one class."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return state, None
     if margins is None:
@@ -102,7 +107,7 @@ def _measured(
 
 
 def _class_means(run: Run, state: State) -> Children:
-    """One child per class that is large enough, at its mean."""
+    """Return one child for each class that is large enough, at its mean."""
     cells = state.cells
     which = np.flatnonzero(cells.large)
     if not len(which):
@@ -112,40 +117,60 @@ def _class_means(run: Run, state: State) -> Children:
     return Children(np.zeros(len(which), dtype=np.intp), groups.classes, centers)
 
 
-def _stage(
-    run: Run, state: State, field: Field, margins: Margins, *, wary: bool = False
-) -> Children | None:
-    """Split and settle; None if there is nothing to split."""
-    children = _split(run, state, field, margins, wary=wary)
-    if children is None:
-        return None
-    budget = run.rules.max_clusters
-    last = budget is not None and len(children.parents) >= budget
-    if not wary:
-        return _settled(run, children, _SETTLE_LAST if last else _SETTLE)
-    times = _SETTLE_WARILY_LAST if last else _SETTLE
-    children = _settled_warily(run, field, children, times)
-    return _without_harmful(field, children, more_than=len(state.prototypes))
-
-
-def _split(
-    run: Run, state: State, field: Field, margins: Margins, *, wary: bool
-) -> Children | None:
-    """Split the clusters that cost most, as many as there is room for; None if none can be."""
-    prototypes, rows = state.prototypes, run.rows
-    k = len(prototypes)
-    cost = field.costs(margins, _SLOPE, wary=wary)
-    sums = rows.assign_own(prototypes)
-    lost, won = field.losers(margins, prototypes.classes)
+def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
+    """Split clusters, and move all prototypes to means; None if no cluster can be split."""
+    cost = field.costs(margins, SPLIT_SLOPE, RowCost.ERROR)
+    sums = run.rows.assign_own(state.prototypes)
     if run.rules.max_clusters is None:
         # Only clusters that lose rows to another class need more prototypes.
+        lost, _ = field.losers(margins, state.prototypes.classes)
         cost = np.where(lost > 0, cost, 0.0)
-    if wary:
-        sums = rows.sum_won(margins.number, prototypes.classes, won > 0)
-    own = sums.tally(rows.n_classes)
-    want = int(min(run.room(state), max(1, int(k * (_FACTOR - 1)))))
+    children = _split(run, state, cost, sums)
+    if children is None:
+        return None
+    return _move_to_means(
+        run, children, LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    )
 
-    # One group per prototype, as every row is with one of its class.
+
+def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
+    """Do what `_stage` does, under a budget, with little influence of rows with wrong labels."""
+    cost = field.costs(margins, SPLIT_SLOPE, RowCost.BORDER)
+    run.rows.assign_own(state.prototypes)
+    classes = state.prototypes.classes
+    _, won = field.losers(margins, classes)
+    sums = run.rows.sum_won(margins.number, classes, won > 0)
+    children = _split(run, state, cost, sums)
+    if children is None:
+        return None
+    n_iterations = LAST_ROBUST_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    children = _move_to_robust_means(run, field, children, n_iterations)
+    return _without_harmful(field, children, len(state.prototypes))
+
+
+def _is_last(run: Run, children: Children) -> bool:
+    """Tell whether a stage spends the budget."""
+    budget = run.rules.max_clusters
+    return budget is not None and len(children.parents) >= budget
+
+
+def _split(run: Run, state: State, cost: Floats, sums: GroupSums) -> Children | None:
+    """Split the clusters with the highest costs; None if none can be split.
+
+    Parameters
+    ----------
+    run : Run
+    state : State
+    cost : array of shape (k,)
+        Of each prototype. Prototypes of cost 0 are not split.
+    sums : GroupSums
+        Of the rows of each prototype's class, by cell and class. Rows are assigned accordingly.
+    """
+    k, rows = len(state.prototypes), run.rows
+    own = sums.tally(rows.n_classes)
+    want = int(min(run.room(state), max(1, int(k * (MAX_STAGE_GROWTH - 1)))))
+
+    # There is one group per prototype, as every row is assigned to one of its class.
     costliest = np.argsort(-comparable(cost[own.cells]), kind="stable")
     costliest = costliest[cost[own.cells[costliest]] > 0][: 2 * want]
     if not len(costliest):
@@ -158,16 +183,16 @@ def _split(
     halves = halves.take(np.flatnonzero(np.isin(halves.cells, split)))
     others = own.take(np.flatnonzero(~np.isin(own.cells, split)))
     both = others.and_also(halves)
-    # In the order that they will have as prototypes, where new ones come last in their class.
+    # In the order of `Prototypes`: within a class, new ones are last.
     is_second = np.append(False, both.cells[1:] == both.cells[:-1])
     both = both.take(np.lexsort((both.cells, is_second, both.classes)))
     centers = _centers(run, both)
-    cut_short = run.rules.max_clusters is not None  # all of a budget is to be spent
+    cut_short = run.rules.max_clusters is not None  # `fill` spends what is left of a budget
     return Children(both.cells, both.classes, centers, cut_short)
 
 
 def _halves(run: Run, groups: Tally) -> Tally:
-    """Cut groups in two across the direction to their farthest row, where both parts are large."""
+    """Split groups across the direction to their farthest row, if both halves are large enough."""
     rows, middles = run.rows, groups.means
     codes = groups.cells * rows.n_classes + groups.classes
     farthest, _ = rows.pick(codes, middles, farthest=True)
@@ -178,7 +203,7 @@ def _halves(run: Run, groups: Tally) -> Tally:
 
 
 def _revived(field: Field, children: Children, margins: Margins) -> Children:
-    """Put children that would win no row on the worst row of their class, which they then own."""
+    """Place children that win no row on the rows of their class with the largest margins."""
     lost = np.flatnonzero(~margins.wins)
     which, places = field.worst_rows(margins, children.classes, lost)
     centers = children.centers.copy()
@@ -186,10 +211,10 @@ def _revived(field: Field, children: Children, margins: Margins) -> Children:
     return replace(children, centers=centers)
 
 
-def _settled(run: Run, children: Children, times: int) -> Children:
-    """Move each child to the mean of the rows of its class that are nearest to it."""
+def _move_to_means(run: Run, children: Children, n_iterations: int) -> Children:
+    """Run k-means within each class."""
     sums = None
-    for _ in range(times):
+    for _ in range(n_iterations):
         sums = run.rows.assign_own(_as_prototypes(children), sums)
         moved = _moved(run, children, sums.tally(run.rows.n_classes))
         if np.array_equal(moved.centers, children.centers):
@@ -198,11 +223,13 @@ def _settled(run: Run, children: Children, times: int) -> Children:
     return children
 
 
-def _settled_warily(run: Run, field: Field, children: Children, times: int) -> Children:
-    """Do the same, but let rows beyond the border count the less the farther they are from it."""
-    for _ in range(times):
+def _move_to_robust_means(
+    run: Run, field: Field, children: Children, n_iterations: int
+) -> Children:
+    """Run k-means within each class, with less weight for rows farther beyond the border."""
+    for _ in range(n_iterations):
         with field.margins(_as_prototypes(children)) as margins:
-            sums = field.tally_shares(margins, _SLOPE, _SHARES)
+            sums = field.tally_shares(margins, SPLIT_SLOPE, SHARE_LEVELS)
         moved = _moved(run, children, sums.tally(run.rows.n_classes))
         if np.array_equal(moved.centers, children.centers):
             break
@@ -210,11 +237,11 @@ def _settled_warily(run: Run, field: Field, children: Children, times: int) -> C
     return children
 
 
-def _without_harmful(field: Field, children: Children, more_than: int) -> Children:
-    """Drop children in whose cell another class is heavier, the worst first.
+def _without_harmful(field: Field, children: Children, n_before: int) -> Children:
+    """Drop children in whose cell another class outweighs their own, the most harmful first.
 
-    Half of those that have been added stay in any case, so that the stage is one of growth, and so
-    does a class in which all are harmful.
+    At most half of the added prototypes are dropped, so that every stage adds some. If all
+    prototypes of a class are harmful, they stay.
     """
     with field.margins(_as_prototypes(children)) as margins:
         harm = field.harm(margins, children.classes)
@@ -222,7 +249,7 @@ def _without_harmful(field: Field, children: Children, more_than: int) -> Childr
     for c in np.unique(children.classes):
         if harmful[children.classes == c].all():
             harmful[children.classes == c] = False
-    most = (len(harm) - more_than) // 2
+    most = (len(harm) - n_before) // 2
     worst = np.argsort(-comparable(harm), kind="stable")
     gone = worst[harmful[worst]][:most]
     keep = np.setdiff1d(np.arange(len(harm)), gone)
@@ -241,7 +268,7 @@ def _moved(run: Run, children: Children, tally: Tally) -> Children:
 
 
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
-    """Means of groups, as centres."""
+    """Return the means of groups, as centres."""
     return run.rules.geometry.centers(groups.means, run.rows.dtype)
 
 

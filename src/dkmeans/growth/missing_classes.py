@@ -1,38 +1,37 @@
-"""No class is left without a prototype, and why.
+"""Prototypes for missing classes: why every class has a prototype at the end of a fit.
 
-The promise: at the end of a fit every class has a prototype, but for classes of no weight, of less
-weight than `min_cluster_size`, and those whose every row is outvoted by identical ones of another
-class. (A budget is never less than the number of classes.) Growth does not see to it. In the
-paper's rounds repelled children may leave the data, and the budget may be spent before their class
-has its turn again. In those of `growth="best"` the prototype of one class may be put where it takes
-all rows of another one. And a cell whose rows are of one class takes that class, though its
-prototype may have been the last of its own.
+Exceptions are classes without weight, classes lighter than `min_cluster_size`, and classes whose
+rows are all outweighed by identical rows of another class. (`max_clusters` is never below the
+number of classes.) Growth does not guarantee it. In the rounds of the paper, repelled children may
+leave the data, and the budget may be spent before it is the turn of their class again. With
+`growth="best"`, a prototype may be placed where it takes all rows of another class. And a cell with
+rows of one class takes that class, even if its prototype was the last one of its own class.
 
-So each class that is missing after growth gets a prototype on one of its rows. Call a class *safe*
-once it has one that was put on its row here. Such a row is at distance zero from its prototype, and
-all other prototypes are farther away:
+So each class that is missing after growth gets a prototype on one of its rows. A class is *safe*
+once it has such a prototype. The row is at distance zero from its prototype, and all other
+prototypes are farther away:
 
-1.  It is a row that is not at its cell's centre, which is its nearest one, so no prototype was
-    there before. Rows of other classes that are given a prototype at the same time are elsewhere,
-    as identical rows have one label.
-2.  If all rows of the class lie on centres, one of these prototypes takes the class. It is where
-    its row is, and all rows there are of this class.
+1.  It is a row that is not at the centre of its cell. That is the nearest centre, so there was no
+    prototype at the row. Other classes that get a prototype at the same time get it elsewhere, as
+    identical rows have one label.
+2.  If all rows of the class lie on centres, one of these prototypes takes the class. All rows at
+    its centre are of this class.
 
-Nothing moves here, so safe classes stay safe: all their prototypes are of this kind, as there was
-none before, or have been put on rows of their class to fill the budget (`ending.fill`), and the
-rows there never speak for another class. Others may lose all their rows to the new ones; then it is
-their turn. Each turn makes at least one more class safe, so there are no more turns than classes.
+No prototype moves here, so safe classes stay safe: all their prototypes were placed here, or on
+rows of their class by `termination.fill`, and no row there is of another class. Other classes may
+lose all their rows to new prototypes; they are then missing and get one, too. Each turn makes at
+least one more class safe, so there are at most as many turns as classes.
 
-Where the budget is spent, others give way: prototypes of classes that have several, those first
-whose rows of their own class weigh least. There are enough of them. With k prototypes of p classes,
-k - p can go, and m missing classes need k + m - budget, which is no more, as p + m classes are no
-more than the budget.
+If the budget is spent, prototypes of classes with several are removed, those with the least weight
+of their own class first. There are always enough. Let k prototypes have p classes, and let m
+classes be missing: k - p prototypes can be removed, and k + m - budget have to be, which is not
+more, as p + m classes do not exceed the budget.
 
-What comes later keeps a prototype of each class: pruning spares the last of a class, and refinement
-returns to places at which every prototype wins a row. Fits that go on from an earlier one
-(`warm_start`) end the same way. With new rows only (`partial_fit`) this holds for the classes of
-these rows. A class of earlier rows only has no row to be put on: it may lose its last prototype to
-new rows in a cell that an earlier call, short of rounds or of clusters, left with other classes.
+Later steps keep a prototype of each class: pruning keeps the last one of a class, and refinement
+returns to centres at which every prototype wins a row. The same holds for fits that continue with
+all rows (`warm_start`). With new rows only (`partial_fit`), it holds for the classes of these rows.
+There is no row for a class of earlier rows only. It may lose its last prototype to new rows, in a
+cell that an earlier call left mixed for lack of rounds or clusters.
 """
 
 from collections.abc import Generator
@@ -48,7 +47,7 @@ from dkmeans.kernels.block import Indices
 
 
 def complete(run: Run, state: State) -> Generator[State, None, State]:
-    """Spend what is left of the budget, and give every class that has none a prototype."""
+    """Spend the rest of the budget, and give every missing class a prototype."""
     while True:
         state = yield from fill(run, state)
         children = _restored(run, state, _missing(run, state))
@@ -60,7 +59,7 @@ def complete(run: Run, state: State) -> Generator[State, None, State]:
 
 
 def _missing(run: Run, state: State) -> Indices:
-    """Classes that are large enough as a whole, but have no prototype."""
+    """Return the classes that are large enough, but have no prototype."""
     groups = state.cells.groups
     order = np.argsort(groups.classes, kind="stable")
     whole = groups.take(order).merged(run_starts(groups.classes[order]))
@@ -71,7 +70,7 @@ def _missing(run: Run, state: State) -> Indices:
 
 
 def _restored(run: Run, state: State, missing: Indices) -> Children | None:
-    """Put prototypes on rows of missing classes; None if there is nothing to do."""
+    """Place prototypes on rows of missing classes; None if there is no such row."""
     prototypes, cells, rows = state.prototypes, state.cells, run.rows
     groups = cells.groups
     which = np.flatnonzero(np.isin(groups.classes, missing))
@@ -80,9 +79,10 @@ def _restored(run: Run, state: State, missing: Indices) -> Children | None:
     part = groups.take(which)
     codes = part.cells * rows.n_classes + part.classes
     places, is_away = rows.pick(codes, part.means, away_from=prototypes.centers[part.cells])
-    _, is_there = rows.pick(codes, part.means)  # not only in memory
+    _, is_there = rows.pick(codes, part.means)  # some groups have earlier rows only
 
-    # Of each class the heaviest group that has a row away from its cell's centre, or any row.
+    # For each class, the heaviest group with a row that is not at the centre of its cell; if there
+    # is none, the heaviest group with any row.
     order = np.lexsort((prototypes.ids[part.cells], -cells.weight[which], ~is_away, part.classes))
     order = order[is_there[order]]
     if not len(order):
@@ -100,7 +100,7 @@ def _restored(run: Run, state: State, missing: Indices) -> Children | None:
 
 
 def _staying(state: State, classes: Indices, n_leaving: int) -> Indices:
-    """Choose prototypes that stay if so many give way, of classes that have several."""
+    """Choose the prototypes that stay if some are removed, from classes with several."""
     groups = state.cells.groups
     own = groups.classes == classes[groups.cells]
     weights = np.zeros(len(classes))

@@ -1,4 +1,4 @@
-"""Collect the waypoints of a fit."""
+"""The waypoints of a fit, as it collects them."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def waypoint(run: Run, state: State, errors: tuple[float, float]) -> Waypoint:
     return Waypoint(
         state.round,
         state.prototypes,
-        run.remembers(state),
+        run.all_rows(state),
         *errors,
         cost=state.margin_cost,
         inertia=state.inertia,

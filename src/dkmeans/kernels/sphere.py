@@ -17,13 +17,6 @@ _ROWS = 4096  # that are worked on together
 NEAR = 4  # units of the type's rounding by which a length may be off
 
 
-def as_centers(
-    values: npt.NDArray[np.floating], dtype: npt.DTypeLike, *, unit: bool
-) -> npt.NDArray[Any]:
-    """Turn places into centres of a type, of length one if asked for."""
-    return unit_vectors(values, dtype) if unit else values.astype(dtype)
-
-
 def unit_rows(X: Matrix) -> Matrix:
     """Scale each row of a matrix to length one, in its own type; `X` itself is not touched."""
     if sp.issparse(X):

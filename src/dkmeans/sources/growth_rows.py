@@ -97,7 +97,7 @@ def make_source(
             training.dtype,
             training.n_values,
             n_classes,
-            remembered=remembered,
+            earlier=remembered,
             n_centers=n_centers,
             by_class=found.by_class,
         )
