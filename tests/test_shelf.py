@@ -1,6 +1,8 @@
 """What is kept of each row is spilled between passes, and comes back as it was."""
 
+import gc
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -131,6 +133,31 @@ def test_margins_are_loaded_when_they_are_needed(monkeypatch):
     moved = spilled.visit(margin_sums.CountMoved(1, 2).visit, setting, None)
     assert (moved, len(got) - without) == (0, without + 2 * 5)
     assert len(spilled.tickets) == without + 2 * 5
+    shelf.close()
+
+
+def test_a_visit_leaves_no_array_in_memory():
+    """Without the help of the garbage collector."""
+    shelf, y = Shelf(0), np.arange(500) % 2
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    prototypes = Prototypes(X[:3], np.array([0, 0, 1]), np.arange(3))
+    setting = rows_of(X, y, None, 2).runner.parts[0].setting
+    spilled = SpilledPart(Part.of(None, y, None, n_classes=2), RowState.start(y), shelf)
+    spilled.visit(margin_search.FindMargins(prototypes, 1).visit, setting, X)
+    alive = []
+
+    def look(part, state):
+        found = state.margins(1)
+        alive.extend(map(ref, (state, found, found.near, state.cells.labels, part.given)))
+        return state, None
+
+    gc.collect()
+    gc.disable()
+    try:
+        spilled.visit(look, setting, None)
+        assert [one() for one in alive] == [None] * 5
+    finally:
+        gc.enable()
     shelf.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.kernels.threads import default_threads, for_each, sensible_threads
+from dkmeans.kernels.threads import cap_threads, default_threads, for_each
 
 
 def data():
@@ -67,7 +67,7 @@ def test_workers_of_joblib_share_the_cores():
 def test_far_too_many_threads_are_not_started(monkeypatch):
     monkeypatch.setattr("dkmeans.kernels.compiled.ENOUGH", 1)
     X, y = np.tile(data()[0], (20, 1)), np.tile(data()[1], 20)
-    most = sensible_threads(100_000)
+    most = cap_threads(100_000)
     assert 1 <= most <= 4 * os.cpu_count()
     started, start = [], threading.Thread.start
     monkeypatch.setattr(

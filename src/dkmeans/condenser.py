@@ -16,7 +16,7 @@ from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_sa
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.questions.condense import KINDS, Keep, choose_representatives
-from dkmeans.questions.search import hashes
+from dkmeans.questions.nearest_prototype import hashes
 
 
 class Condensed(NamedTuple):

@@ -30,7 +30,7 @@ from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
-from dkmeans.questions import edit, label_errors, prediction, reject, search
+from dkmeans.questions import edit, label_errors, nearest_prototype, prediction, reject
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
@@ -348,7 +348,9 @@ class DiscriminativeKMeans(
             Index into `cluster_centers_` and `cluster_ids_`.
         """
         X = validation.convert_rows(self, X)
-        nearest, finite = search.nearest(X, self._fitted.prototypes.centers, threads_of(self))
+        nearest, finite = nearest_prototype.nearest(
+            X, self._fitted.prototypes.centers, threads_of(self)
+        )
         if not finite:  # found during the search, so that large data are read only once
             validation.check_values(self, X)
         return nearest
@@ -368,7 +370,7 @@ class DiscriminativeKMeans(
             Distances.
         """
         X = check_rows(self, X)
-        return search.distances(X, self._fitted.prototypes.centers, threads_of(self))
+        return nearest_prototype.distances(X, self._fitted.prototypes.centers, threads_of(self))
 
     @lazily
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:

@@ -19,7 +19,7 @@ from dkmeans.growth.held_out import hold_out
 from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
-from dkmeans.kernels.threads import calm_blas
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
@@ -41,7 +41,7 @@ def fit(
         Classes to know beside those in y.
     """
     listeners = progress.listeners(estimator.verbose)
-    with calm_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
+    with single_threaded_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:

@@ -90,7 +90,7 @@ def prepare(
             estimator.n_threads,
             estimator.memory_mb,
             unit=None if before is None else before.weight_unit,
-            remembered=(
+            earlier=(
                 start.earlier_rows if start is not None and how is Continuation.NEW_ROWS else None
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
@@ -130,11 +130,11 @@ def _read(
         partitions = DaskBlocks(X, y, sample_weight)
         client = None
         if find_spec("distributed") is not None:
-            from dkmeans.sources.dask_cluster import active_client, look_at_partitions
+            from dkmeans.sources.dask_cluster import active_client, scan_partitions
 
             client = active_client()
         if client is not None:
-            stream = look_at_partitions(estimator, client, partitions, ending, **options)
+            stream = scan_partitions(estimator, client, partitions, ending, **options)
         else:
             stream = out_of_core.scan_blocks(estimator, partitions, **options)
         return stream.training, stream

@@ -31,7 +31,7 @@ from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.tally import exact_totals
-from dkmeans.kernels.threads import default_threads, sensible_threads
+from dkmeans.kernels.threads import cap_threads, default_threads
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def describe_text(X: Any) -> str:
 
 def threads_of(estimator: Any) -> int:
     """Tell how many threads an estimator may use."""
-    return sensible_threads(estimator.n_threads or default_threads())
+    return cap_threads(estimator.n_threads or default_threads())
 
 
 def _is_count(value: Any) -> bool:

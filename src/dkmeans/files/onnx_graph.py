@@ -17,7 +17,7 @@ import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.scaler import parts
 from dkmeans.geometry import Cosine
-from dkmeans.kernels.sphere import NEAR
+from dkmeans.kernels.sphere import LENGTH_TOLERANCE_ULPS
 
 try:
     import onnx
@@ -141,7 +141,9 @@ def _directions(graph: _Graph, rows: str, n_features: int, dtype: np.dtype[Any])
     scaled = graph.add("Mul", rows, unit)
     length = graph.add("Sqrt", _squares(graph, scaled, np.zeros((1, n_features))))
     off = graph.add("Abs", graph.add("Sub", graph.add("Div", length, unit), one))
-    fits = graph.add("LessOrEqual", off, graph.constant(NEAR * float(np.finfo(dtype).eps)))
+    fits = graph.add(
+        "LessOrEqual", off, graph.constant(LENGTH_TOLERANCE_ULPS * float(np.finfo(dtype).eps))
+    )
     keep = graph.add("Or", fits, graph.add("Equal", length, graph.constant(0.0)))
     divided = graph.add("Div", scaled, graph.add("Where", keep, one, length))
     result = graph.add("Where", keep, rows, divided)

@@ -1,4 +1,4 @@
-"""What a block of rows is: a 2-D array or a CSR matrix, float32 or float64."""
+"""Blocks of rows: a 2-D array or a CSR matrix, float32 or float64."""
 
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -7,27 +7,27 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-# A 2-D array or a CSR matrix; type checkers know nothing of the latter.
+# A 2-D array or a CSR matrix; SciPy has no type stubs for the latter.
 Matrix: TypeAlias = Any
 Floats: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.intp]
 
 
 def dense_rows(X: Matrix, rows: Indices | slice) -> npt.NDArray[np.floating]:
-    """Take rows of a block as a dense array in its own type."""
+    """Return rows of a block as a dense array of the same dtype."""
     taken = X[rows]
     return taken.toarray() if sp.issparse(taken) else taken
 
 
-def most_terms(X: Matrix) -> int | None:
-    """Largest number of values that a row of a CSR matrix holds; None for an array."""
+def max_row_values(X: Matrix) -> int | None:
+    """Return the largest number of values stored in a row of a CSR matrix; None for an array."""
     return int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else None
 
 
 def column_magnitudes(X: Matrix, loops: ModuleType | None = None) -> tuple[Floats, Floats]:
-    """Largest and smallest magnitude of each column of a block, zeros aside, as float64.
+    """Return the largest and the smallest non-zero magnitude of each column, as float64.
 
-    `loops` is `kernels.loops`, where it is to be used.
+    `loops` is `kernels.loops`, or None to use NumPy.
     """
     if sp.issparse(X):
         values = np.abs(X.data.astype(np.float64))

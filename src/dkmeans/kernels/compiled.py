@@ -1,7 +1,7 @@
-"""When to use the compiled loops: where numba is installed, and for data that are worth it.
+"""Decide when to use the compiled loops: if numba is installed and the data are large.
 
-Small problems never wait for a compiler, nor for the import of numba. NUMBA_DISABLE_JIT=1 in the
-environment leaves all work to NumPy.
+Small problems wait neither for a compiler nor for the import of numba. With NUMBA_DISABLE_JIT=1
+in the environment, NumPy does all the work.
 """
 
 import os
@@ -12,23 +12,24 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.block import Matrix
 
-ENOUGH = 1 << 22  # values in the data as a whole; never by block
-ENOUGH_PAIRS = 1 << 28  # or values times centres
+# Thresholds for the data as a whole: blocks of the same data always use the same kernels.
+ENOUGH = 1 << 22  # values
+ENOUGH_PAIRS = 1 << 28  # values times centres
 
 
 def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
-    """Return `kernels.loops`, or None where NumPy should do the work."""
+    """Return `kernels.loops`, or None if NumPy should do the work."""
     values = X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1]
     return loops_if(compiled=is_worth_it(values, n_centers))
 
 
 def is_worth_it(n_values: int, n_centers: int = 1) -> bool:
-    """Tell whether there is enough to do for so many values and centres."""
+    """Return whether the data are large enough for compiled loops."""
     return n_values >= ENOUGH or n_values * n_centers >= ENOUGH_PAIRS
 
 
 def loops_if(*, compiled: bool) -> ModuleType | None:
-    """Return `kernels.loops` if it is wanted and there."""
+    """Return `kernels.loops` if `compiled` is true and numba is available, else None."""
     return _loops() if compiled else None
 
 

@@ -15,25 +15,25 @@ from dkmeans.kernels.reference import (
     to_distance,
 )
 
-_PAIR_BYTES = 1 << 22  # float64 bytes of rows that the reference settles at a time
+MAX_PAIR_BYTES = 1 << 22  # work memory of the reference, as float64
 
 
 class OwnDistances:
-    """Squared distance of rows to the centre with their label.
+    """Squared distance of each row to the centre of its label.
 
-    Dense rows take the reference's sum. Sparse rows visit their stored values only, and add the
-    squares of the centre in all other columns; that part is a difference of exact sums, so
-    nothing is lost where it is small. This sum has the terms of the reference in another order;
-    it is rounded to `stable_squares`, and where its error may change that, the reference settles
-    it. So `stable_squares` of the result are the same for both kinds of rows.
+    Dense rows use the reference. For sparse rows, the sum visits the stored values only and adds
+    the squares of the centre in all other columns; that part is a difference of exact sums, so
+    there is no cancellation error. The terms are those of the reference in another order: the sum
+    is rounded by `stable_squares`, and the reference replaces it where its error could change the
+    rounded value. `stable_squares` of the result is therefore the same for dense and sparse rows.
 
     Parameters
     ----------
     centers : array of shape (k, d)
     sparse : bool
-        Of what kind the rows will be.
+        Whether rows are sparse.
     loops : module, optional
-        `kernels.loops`, where it is to be used.
+        `kernels.loops`; NumPy is used if not given.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class OwnDistances:
             units = grid_units(np.array([squares.max()]), d, slice_count(d, 106))
             self._slices = cut(squares, units)
             self._totals = self._slices.sum(axis=2)
-            # What the slices leave out, and how many terms a centre adds to the reference's sum.
+            # Error of the slices, and number of terms a centre adds to the reference's sum.
             left_out = (squares > 0) & (squares < units[-1] * 2.0**52)
             self._lost = np.count_nonzero(left_out, axis=1) * units[-1]
             self._n_terms = np.count_nonzero(squares, axis=1)
@@ -102,9 +102,9 @@ class OwnDistances:
 def reference_squares(
     X: Matrix, rows: Indices, centers: npt.NDArray[np.floating], labels: Indices
 ) -> Floats:
-    """Squared reference distances of some rows, each to the centre with its label."""
+    """Compute squared reference distances of some rows, each to the centre of its label."""
     squares = np.empty(len(rows))
-    step = max(1, _PAIR_BYTES // (8 * X.shape[1]))
+    step = max(1, MAX_PAIR_BYTES // (8 * X.shape[1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         squares[part] = squared_distances(dense_rows(X, rows[part]), centers[labels[part]])
@@ -118,7 +118,7 @@ def paired_distances(
     groups: Indices,
     loops: ModuleType | None = None,
 ) -> Floats:
-    """Squared distances of some rows of `X`, each to the point of its group."""
+    """Compute squared distances of some rows of `X`, each to the point of its group."""
     if loops is None or sp.issparse(X):
         return squared_distances(dense_rows(X, rows), points[groups])
     squares = np.empty(len(rows))
@@ -134,18 +134,18 @@ def on_far_side(
     groups: Indices,
     loops: ModuleType | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Tell which rows lie beyond the middle of their group, along its direction.
+    """Return which rows lie beyond the midpoint of their group, along its direction.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
     rows : array of shape (m,)
-        Which of them.
+        Indices of the rows to test.
     middles, directions : arrays of shape (g, d)
     groups : array of shape (m,)
         The group of each row.
     loops : module, optional
-        `kernels.loops`, where it is to be used.
+        `kernels.loops`; NumPy is used if not given.
     """
     found = np.empty(len(rows), dtype=bool)
     if sp.issparse(X):
@@ -155,7 +155,7 @@ def on_far_side(
         return found
     else:
         doubtful = np.arange(len(rows))
-    step = max(1, _PAIR_BYTES // (8 * X.shape[1])) if sp.issparse(X) else max(1, len(rows))
+    step = max(1, MAX_PAIR_BYTES // (8 * X.shape[1])) if sp.issparse(X) else max(1, len(rows))
     for start in range(0, len(doubtful), step):
         part = doubtful[start : start + step]
         offsets = dense_rows(X, rows[part]).astype(np.float64) - middles[groups[part]]
@@ -166,11 +166,11 @@ def on_far_side(
 def _on_far_side_sparse(
     X: Matrix, middles: Floats, directions: Floats, groups: Indices
 ) -> tuple[npt.NDArray[np.bool_], Indices]:
-    """Tell the same from stored values only, and for which rows rounding may have decided.
+    """Do the same from stored values only; also return the rows whose sign is not certain.
 
-    With magnitudes instead of values, all terms add up to A. Neither the sum over stored values
-    nor that of the reference, each of at most d terms, is off by more than (d + 3) 2^-53 A, but
-    for second-order terms and underflow.
+    Let A be the sum of the magnitudes of all terms. The sum over stored values and that of the
+    reference, each of at most d terms, have an error of at most (d + 3) 2^-53 A, apart from
+    second-order terms and underflow.
     """
     n, d = X.shape
     sums, sizes = np.zeros(n), np.zeros(n)
@@ -196,7 +196,7 @@ def all_distances(
 
 
 def all_squares(rows: npt.NDArray[np.floating], centers: npt.NDArray[np.floating]) -> Floats:
-    """Squared reference distances of each row to each centre, shape (n, k)."""
+    """Compute squared reference distances of each row to each centre, shape (n, k)."""
     columns = np.ascontiguousarray(rows.T, dtype=np.float64)
     sums = np.zeros((len(rows), len(centers)))
     work = np.empty_like(sums)

@@ -2,12 +2,12 @@
 
 Floating-point addition is not associative, so a plain sum changes with the order of rows, the
 size of blocks and the number of threads. Here every value is first cut into a few slices, each a
-multiple of a power of two (a *unit*) that is the same for a whole column. The units are so coarse
-that the slices of all rows can be added without a single rounding; the sum of each slice is
-therefore exact, whatever the order, and may be taken by any routine, in any number of parts.
+multiple of a power of two (its *unit*) that is the same for a whole column. Units are so coarse
+that adding the slices of all rows never rounds. The sum of each slice is therefore exact in any
+order, and any routine may compute it, in any number of parts.
 
-For n rows a slice holds W = 51 - ceil(log2(n + 1)) bits, so that n slices stay below 2**52 units.
-With enough slices for the range of a column's values nothing is lost at all.
+For n rows, a slice holds W = 51 - ceil(log2(n + 1)) bits, so that n slices stay below 2**52 units.
+With enough slices for the range of a column's values, sums are exact.
 """
 
 import math
@@ -17,14 +17,14 @@ import numpy as np
 
 from dkmeans.kernels.block import Floats
 
-_SPLITTER = 2.0**27 + 1.0  # Dekker's constant: cuts a 53-bit number into two halves
-_SMALLEST = -1074  # exponent of the smallest positive double
-_TOGETHER = 1 << 15  # sums that are worked on at a time: work arrays stay in the cache
-_UNDERFLOW = 2.0**-1070  # what products may lose to it
+_SPLITTER = 2.0**27 + 1.0  # Dekker's constant: splits a 53-bit number into two halves
+MIN_EXPONENT = -1074  # exponent of the smallest positive double
+CHUNK_SUMS = 1 << 15  # sums per chunk: work arrays stay in the cache
+UNDERFLOW_ERROR = 2.0**-1070  # bound on the error of products that underflow
 
 
 def slice_count(n_rows: int, bits: int) -> int:
-    """Tell how many slices hold this many bits below the largest value."""
+    """Return the number of slices that hold `bits` bits below the largest value."""
     return math.ceil(bits / _slice_bits(n_rows))
 
 
@@ -33,10 +33,10 @@ def _slice_bits(n_rows: int) -> int:
 
 
 def rounding_units(bounds: Floats, n_rows: int, bits: int) -> Floats:
-    """Choose units of which the finest does not depend on the number of rows.
+    """Choose units such that the finest does not depend on the number of rows.
 
-    So values are rounded to these bits below their bounds in the same way however many they are;
-    only into how many slices they are cut for the sum differs.
+    Rounding to `bits` bits below the bounds is then the same for any number of rows; only the
+    number of slices differs.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def rounding_units(bounds: Floats, n_rows: int, bits: int) -> Floats:
     """
     _, exponents = np.frexp(bounds)
     steps = bits - _slice_bits(n_rows) * np.arange(slice_count(n_rows, bits))[::-1]
-    return np.ldexp(1.0, np.maximum(exponents[None, :] - steps[:, None], _SMALLEST))
+    return np.ldexp(1.0, np.maximum(exponents[None, :] - steps[:, None], MIN_EXPONENT))
 
 
 def grid_units(bounds: Floats, n_rows: int, n_slices: int) -> Floats:
@@ -58,7 +58,7 @@ def grid_units(bounds: Floats, n_rows: int, n_slices: int) -> Floats:
     """
     _, exponents = np.frexp(bounds)
     steps = _slice_bits(n_rows) * np.arange(1, n_slices + 1)
-    return np.ldexp(1.0, np.maximum(exponents[None, :] - steps[:, None], _SMALLEST))
+    return np.ldexp(1.0, np.maximum(exponents[None, :] - steps[:, None], MIN_EXPONENT))
 
 
 def cut(values: Floats, units: Floats, rest: Floats | None = None) -> Floats:
@@ -74,19 +74,19 @@ def cut(values: Floats, units: Floats, rest: Floats | None = None) -> Floats:
     Returns
     -------
     slices : array of shape (n_slices, n_rows, n_columns)
-        Multiples of the units. They add up to the values, but for less than the finest unit.
+        Multiples of the units. Their sum differs from the values by less than the finest unit.
     """
     slices = np.empty((len(units), *values.shape))
     remainder = values.copy()
     for level, unit in enumerate(units):
-        # Adding and taking away 1.5 * 2**52 units rounds to a multiple of the unit.
+        # Adding and subtracting 1.5 * 2**52 units rounds to a multiple of the unit.
         anchor = unit * (1.5 * 2.0**52)
         piece = slices[level]
         np.add(remainder, anchor, out=piece)
         piece -= anchor
         remainder -= piece
         if rest is not None:
-            # Takes as much of the rest as it can hold (Dekker's fast two-sum).
+            # Move as much of the rest into the remainder as fits (Dekker's fast two-sum).
             both = remainder + rest
             rest = rest - (both - remainder)
             remainder = both
@@ -94,7 +94,7 @@ def cut(values: Floats, units: Floats, rest: Floats | None = None) -> Floats:
 
 
 def product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Multiply without loss: the rounded product and what the rounding left out (Dekker)."""
+    """Multiply exactly: return the rounded product and its rounding error (Dekker)."""
     p = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
@@ -108,13 +108,13 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
 
 
 def leading_bits(values: Floats, bits: int) -> Floats:
-    """Round to so many significant bits."""
+    """Round to a number of significant bits."""
     mantissas, exponents = np.frexp(values)
     return np.ldexp(np.rint(np.ldexp(mantissas, bits)), exponents - bits)
 
 
-def most_bits(values: Floats) -> int:
-    """Count the significant bits of positive numbers, and return the largest count."""
+def max_significant_bits(values: Floats) -> int:
+    """Return the largest number of significant bits among positive numbers."""
     whole = np.ldexp(np.frexp(values)[0], 53).astype(np.int64)
     lowest = whole & -whole
     return 54 - int(lowest.min(initial=1 << 53)).bit_length()
@@ -124,14 +124,14 @@ def total(slices: Floats) -> tuple[Floats, Floats]:
     """Add up slices, coarsest first along axis 0, into a leading and a trailing part."""
     parts = np.empty((2, *slices.shape[1:]))
     flat, found = slices.reshape(len(slices), -1), parts.reshape(2, -1)
-    for start in range(0, flat.shape[1], _TOGETHER):
-        part = slice(start, start + _TOGETHER)
-        found[:, part] = _added(flat[:, part])[:2]
+    for start in range(0, flat.shape[1], CHUNK_SUMS):
+        part = slice(start, start + CHUNK_SUMS)
+        found[:, part] = _sum_slices(flat[:, part])[:2]
     return parts[0], parts[1]
 
 
-def _added(slices: Floats) -> tuple[Floats, Floats, Floats]:
-    """Do the same, and tell how much of the sum the two parts leave out at most."""
+def _sum_slices(slices: Floats) -> tuple[Floats, Floats, Floats]:
+    """Do the same for one chunk; also return a bound on the error of the two parts."""
     high = slices[0]
     low, left_out = np.zeros_like(high), np.zeros_like(high)
     for piece in slices[1:]:
@@ -142,14 +142,14 @@ def _added(slices: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Add without loss: the rounded sum and what the rounding left out (Knuth)."""
+    """Add exactly: return the rounded sum and its rounding error (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Divide sums that are given in slices, and round once.
+    """Divide sums given as slices, with a single rounding.
 
     Parameters
     ----------
@@ -161,10 +161,10 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     result = np.zeros(shape)
     above = numerator.reshape(len(numerator), -1)
     below = np.broadcast_to(denominator, (len(denominator), *shape))
-    # Sums of sparse rows are zeros for the most part.
+    # Most sums of sparse rows are zero.
     there = np.flatnonzero(above.any(axis=0))
-    for start in range(0, len(there), _TOGETHER):
-        part = there[start : start + _TOGETHER]
+    for start in range(0, len(there), CHUNK_SUMS):
+        part = there[start : start + CHUNK_SUMS]
         places = np.unravel_index(part, shape) if shape else ()
         under = np.array([level[places] for level in below]).reshape(len(below), -1)
         result.reshape(-1)[part] = _ratio(above[:, part], under)
@@ -173,20 +173,20 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     """Do the same for arrays of shapes (n_slices, n) and (m_slices, n)."""
-    n, n_low, n_left_out = _added(numerator)
-    d, d_low, d_left_out = _added(denominator)
+    n, n_low, n_left_out = _sum_slices(numerator)
+    d, d_low, d_left_out = _sum_slices(denominator)
     q = n / d
     p, p_low = product(q, d)
-    rest = (n - p) - p_low  # of the division, which is exact
+    rest = (n - p) - p_low  # remainder of the division, exact
     missing = (rest + n_low) - q * d_low
     step = missing / d
     result = q + step
-    # The step is off by less than this. Where that matters, fractions have the last word.
+    # `error` bounds the error of the step. Where it could change the result, use fractions.
     rounding = np.abs(rest) + np.abs(n_low) + np.abs(q * d_low) + np.abs(missing)
-    error = (rounding * 2.0**-51 + n_left_out + np.abs(q) * d_left_out + _UNDERFLOW) / d
+    error = (rounding * 2.0**-51 + n_left_out + np.abs(q) * d_left_out + UNDERFLOW_ERROR) / d
     unsure = (q + (step - error) != q + (step + error)) & ((n != 0) | (n_left_out > 0))
     if unsure.any():
-        # Not where nothing was rounded, as in the mean of two values that is half-way.
+        # Skip quotients computed without rounding, such as a mean halfway between two doubles.
         both, lost = _two_sum(rest, n_low)
         back, back_low = product(step, d)
         exact = (lost == 0) & (back == both) & (back_low == 0)

@@ -1,9 +1,9 @@
-"""The inner loops, compiled by numba: what NumPy does in several passes over its work arrays.
+"""Inner loops compiled by numba, each in one pass over the data.
 
-Those that find results give the same bits as the NumPy code that they stand in for: the same
-operations in the same order, without fused or reordered ones. Those that only *scan*, to tell for
-which rows the nearest centre is beyond doubt, may compute as they like within the error bound of
-`kernels.assign`. `kernels.compiled` decides when they are used.
+Loops that compute results give the same bits as the NumPy code they replace: the same operations
+in the same order, neither fused nor reordered. *Scans* only find the rows whose nearest centre is
+certain, and may round differently within the error bound of `kernels.assign`. `kernels.compiled`
+decides when the loops are used.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ __all__ = [
     "width",
 ]
 
-_ANCHOR = 1.5 * 2.0**52  # adding it times a unit, and taking it away, rounds to that unit
+_ANCHOR = 1.5 * 2.0**52  # adding and subtracting this multiple of a unit rounds to the unit
 _SPLITTER = 2.0**27 + 1.0  # Dekker's constant, see `kernels.exact`
 
 
@@ -44,7 +44,7 @@ def sides(
     groups: Indices,
     out: npt.NDArray[np.bool_],
 ) -> None:
-    """Tell on which side of its group's middle, along the group's direction, each row is."""
+    """Write whether each row lies beyond its group's midpoint, along the group's direction."""
     for i in range(len(rows)):
         row, group = X[rows[i]], groups[i]
         middle, direction = middles[group], directions[group]
@@ -85,7 +85,7 @@ def weighted_group_sums(
     units: Floats,
     out: Floats,
 ) -> None:
-    """Do the same for rows times weights; the products are exact, in two parts (Dekker)."""
+    """Do the same for weight times row; products are exact, in two parts (Dekker)."""
     n_slices, d = units.shape
     rest, low = np.empty(d), np.empty(d)
     start = 0
@@ -105,7 +105,7 @@ def weighted_group_sums(
                 rest[j] = p
             for s in range(n_slices):
                 _add_slice(rest, units[s], out[s, g])
-                for j in range(d):  # takes as much of the low part as it can hold
+                for j in range(d):  # move as much of the low part into the rest as fits
                     both = rest[j] + low[j]
                     low[j] -= both - rest[j]
                     rest[j] = both
@@ -114,7 +114,7 @@ def weighted_group_sums(
 
 @compiled
 def _add_slice(rest: Floats, units: Floats, sums: Floats) -> None:
-    """Round to the units, add that to the sums, and leave the rest."""
+    """Round to the units, add the rounded part to the sums and keep the remainder."""
     for j in range(len(rest)):
         anchor = _ANCHOR * units[j]
         piece = (rest[j] + anchor) - anchor
@@ -131,8 +131,8 @@ def magnitudes(
 ) -> None:
     """Find the largest and smallest magnitude of each column, as bits; see `kernels.block`.
 
-    Magnitudes have the order of their bits, which processors compare faster. The smallest is one
-    too small, so that zero, less one, is the largest of all.
+    Magnitudes sort like their bits, and integers compare faster. `smallest` holds the bits less
+    one: zero then wraps around to the largest integer and never is the minimum.
     """
     one = sign // sign
     for i in range(len(bits)):
@@ -145,7 +145,7 @@ def magnitudes(
 
 @compiled
 def add_totals(values: Floats, groups: Indices, units: Floats, out: Floats) -> None:
-    """Add slices of values to the totals of their groups; a group below 0 is none."""
+    """Add slices of values to the totals of their groups; skip rows with a negative group."""
     for i in range(len(values)):
         rest, g = values[i], groups[i]
         if g >= 0:
@@ -199,7 +199,7 @@ def hash_rows(
 ) -> None:
     """Hash rows by the bits of their values; see `kernels.rowhash`.
 
-    Magnitudes up to the limit, as bits, count as zero. All numbers are unsigned of 64 bits.
+    Magnitudes up to the limit, given as bits, count as zero. All arithmetic is unsigned, 64-bit.
     """
     sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     half, mixer, least = np.uint64(32), np.uint64(MIXER), np.uint64(limit)

@@ -1,4 +1,4 @@
-"""Centres made ready for scans: shifted, scaled, in blocks, with a bound on what rounding does.
+"""Prepare centres for scans: shift, scale, arrange in blocks, and bound rounding errors.
 
 The bound is derived in `kernels.assign`.
 """
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 
-_LINE = 64  # bytes of a line of the cache
+CACHE_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -20,28 +20,28 @@ class Panels:
     """Centres in blocks as wide as the registers, for `loops.scan`."""
 
     loops: ModuleType
-    values: npt.NDArray[np.floating]  # shape (n_blocks, d, width), with the sign turned
-    offsets: npt.NDArray[np.floating]  # shape (n_blocks, width), infinite where nothing is
-    columns: Indices  # shape (n_blocks * width,): which centre is where, or -1
+    values: npt.NDArray[np.floating]  # shape (n_blocks, d, width), negated
+    offsets: npt.NDArray[np.floating]  # shape (n_blocks, width), infinite in unused columns
+    columns: Indices  # shape (n_blocks * width,): index of the centre, -1 in unused columns
     owner: Indices  # shape (n_blocks,): the class of the block's centres
 
     @property
-    def everywhere(self) -> Indices:
+    def all_blocks(self) -> Indices:
         """All blocks."""
         return np.arange(len(self.values))
 
     def block_of(self, center: int) -> int:
-        """Tell in which block a centre is."""
+        """Return the block that holds a centre."""
         return int(np.flatnonzero(self.columns == center)[0]) // self.values.shape[2]
 
 
 @dataclass(frozen=True)
 class PackedCenters:
-    """Centres made ready for the matrix product."""
+    """Centres prepared for the matrix product."""
 
     centers: npt.NDArray[np.floating]  # as stored, shape (k, d)
     shift: npt.NDArray[np.floating] | None  # s, or None for sparse rows, which must stay sparse
-    scale: float  # a power of two that brings b to about 1, against overflow and underflow
+    scale: float  # power of two that scales b to about 1, against overflow and underflow
     points: npt.NDArray[np.floating]  # scaled b, shape (k, d)
     directions: npt.NDArray[np.floating]  # the same transposed to (d, k)
     offsets: npt.NDArray[np.floating]  # |b|^2 / 2 less the bound's share
@@ -52,17 +52,17 @@ class PackedCenters:
 
     @property
     def errors(self) -> tuple[float, float, float]:
-        """What rounding may do to a score: a constant, by the row's squared length, its length."""
+        """Error bound of a score: constant term, factor of the row's squared norm, of its norm."""
         limits = np.finfo(self.centers.dtype)
-        grain = self.scale * float(limits.smallest_subnormal)  # of the reference, scaled
+        grain = self.scale * float(limits.smallest_subnormal)  # smallest step of the reference
         d = self.centers.shape[1]
         floor = d * float(limits.tiny) + 4 * grain * (self.reach + grain)
-        with np.errstate(over="ignore"):  # squares that the reference loses to underflow
+        with np.errstate(over="ignore"):  # squares that underflow in the reference
             floor += float(np.float64(self.scale) * d * 2.0**-1073 * self.scale)
         return floor, 2 * self.relative_error, 4 * grain
 
     def take(self, which: Indices) -> Self:
-        """Select centres, for scores that are there already."""
+        """Select centres whose scores are already computed."""
         centers, slack = self.centers[which], self.slack[which]
         return replace(self, centers=centers, slack=slack)
 
@@ -81,13 +81,13 @@ def pack(
     ----------
     centers : array of shape (k, d)
     sparse : bool
-        Of what kind the rows will be.
+        Whether rows are sparse.
     loops : module, optional
-        `kernels.loops`, where it is to be used.
+        `kernels.loops`; NumPy is used if not given.
     classes : array of shape (k,), optional
-        Ascending classes of the centres, which `assign_own_and_rival` needs.
+        Sorted classes of the centres; needed by `assign_own_and_rival`.
     n_terms : int, optional
-        How many values a row holds at most, if that is fewer than there are features.
+        Largest number of values stored in a row, if smaller than the number of features.
     """
     dtype = centers.dtype
     shift = None if sparse else centers.mean(axis=0, dtype=np.float64).astype(dtype)
@@ -119,7 +119,7 @@ def _panels(
     offsets: npt.NDArray[np.floating],
     classes: Indices | None,
 ) -> Panels:
-    """Lay centres out in blocks, none of which holds two classes."""
+    """Arrange centres in blocks of a single class each."""
     k, d = b.shape
     width = loops.width(b.dtype.itemsize)
     runs = np.zeros(k, dtype=np.intp) if classes is None else classes
@@ -132,7 +132,7 @@ def _panels(
     values, spread = np.zeros((places, d), dtype=b.dtype), np.full(places, np.inf, dtype=b.dtype)
     columns = np.full(places, -1)
     values[at], spread[at], columns[at] = -b, offsets, np.arange(k)
-    blocks = _empty_in_lines((len(values) // width, d, width), b.dtype)
+    blocks = _empty_aligned((len(values) // width, d, width), b.dtype)
     blocks[:] = values.reshape(-1, width, d).transpose(0, 2, 1)
     return Panels(
         loops,
@@ -143,22 +143,22 @@ def _panels(
     )
 
 
-def _empty_in_lines(
+def _empty_aligned(
     shape: tuple[int, ...], dtype: np.dtype[np.floating]
 ) -> npt.NDArray[np.floating]:
-    """Make room that begins with a line of the cache, so that no vector lies across two."""
+    """Allocate an array aligned to cache lines, so that no vector crosses two."""
     size = int(np.prod(shape)) * dtype.itemsize
-    room = np.empty(size + _LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _LINE
+    room = np.empty(size + CACHE_LINE_BYTES, dtype=np.uint8)
+    start = -room.ctypes.data % CACHE_LINE_BYTES
     return room[start : start + size].view(dtype).reshape(shape)
 
 
 def relative_error(
     n_features: int, dtype: np.dtype[np.floating], n_terms: int | None = None
 ) -> float:
-    """Bound what rounding adds to a score, as a share of the squared lengths of row and centre."""
+    """Bound the rounding error of a score, relative to the squared norms of row and centre."""
     u = float(np.finfo(dtype).eps) / 2
-    terms = n_features if n_terms is None else n_terms  # zeros add nothing, so no error either
+    terms = n_features if n_terms is None else n_terms  # adding zeros is exact
     if terms * u > 0.05:  # the bound below needs d * u well under 1
         return np.inf
     return 1.2 * (u * (terms / 2 + 12) + (1.5 * n_features + 6) * 2.0**-53)

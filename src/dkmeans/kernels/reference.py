@@ -1,7 +1,7 @@
-"""The distance that counts.
+"""Reference distance.
 
-Every fast kernel settles its near-ties here, and `transform` returns nothing else, so labels never
-depend on which kernel, block size or number of threads did the work.
+Every fast kernel resolves near-ties by it, and `transform` returns it, so labels do not depend on
+the kernel, the block size or the number of threads.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from dkmeans.kernels.exact import leading_bits
 
 
 def squared_distances(rows: npt.NDArray[np.floating], centers: npt.NDArray[np.floating]) -> Floats:
-    """Squared distances between paired rows, summed over features in order in float64.
+    """Compute squared distances between paired rows, summed over features in order in float64.
 
     `np.add.accumulate` is sequential by definition; `np.sum` is not (it adds in pairs).
     """
@@ -24,25 +24,25 @@ def squared_distances(rows: npt.NDArray[np.floating], centers: npt.NDArray[np.fl
 
 
 def stable_bits(n_features: int) -> int:
-    """Tell how many leading bits of a squared distance hardly depend on the order of its terms.
+    """Return how many leading bits of a squared distance rarely depend on the order of its terms.
 
-    A sum of d squares in any order is off by d units of the 53rd bit at most. Seven bits more are
-    left out, so that two such sums, rounded, differ for few rows; those are settled by the
-    reference.
+    A sum of d squares, in any order, has an error of at most d units of the 53rd bit. Seven more
+    bits are dropped, so that two such sums, rounded, differ for few rows; the reference resolves
+    those.
     """
     return 46 - (n_features + 3).bit_length()
 
 
 def stable_squares(squares: Floats, n_features: int) -> Floats:
-    """Round squared distances to bits that kernels for arrays and for CSR matrices agree on.
+    """Round squared distances to the bits on which dense and sparse kernels agree.
 
-    Whatever is summed over rows or decides anything is made of these.
+    Only rounded values are summed over rows or compared.
     """
     return leading_bits(squares, stable_bits(n_features))
 
 
 def inner_products(rows: npt.NDArray[np.floating], others: npt.NDArray[np.floating]) -> Floats:
-    """Inner products between paired rows, summed over features in order in float64."""
+    """Compute inner products of paired rows, summed over features in order in float64."""
     terms = rows.astype(np.float64)
     terms *= others
     np.add.accumulate(terms, axis=1, out=terms)
@@ -50,5 +50,5 @@ def inner_products(rows: npt.NDArray[np.floating], others: npt.NDArray[np.floati
 
 
 def to_distance(squared: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
-    """Turn squared distances into what `transform` returns: the root, in the type of X."""
+    """Convert squared distances to the distances that `transform` returns, in the dtype of X."""
     return np.sqrt(squared).astype(dtype)

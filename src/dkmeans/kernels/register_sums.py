@@ -1,8 +1,7 @@
-"""Sums of squares in the order of the features, for several rows side by side.
+"""Sums of squares in feature order, for several rows at once.
 
-The reference adds one square after the other, so an addition must wait for the one before it. Here
-each lane of a vector holds the sum of another row: the order within a row stays, and the processor
-is busy all the same.
+The reference adds squares one by one, so each addition waits for the previous one. Here each lane
+of a vector holds the sum of one row: the order within a row is kept, and the lanes run in parallel.
 """
 
 from collections.abc import Callable
@@ -12,38 +11,38 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-ABREAST = 8  # rows at a time
-FEATURES = 4  # at a time: as many as rows share a vector, so that a block can be turned over
+ROWS_AT_ONCE = 8
+FEATURES_AT_ONCE = 4  # equal to the rows per vector, so that blocks can be transposed
 
 _types: Any = numba.types
 _INDEX = ir.IntType(64)
-_WIDE = ir.VectorType(ir.DoubleType(), FEATURES)
+_DOUBLES = ir.VectorType(ir.DoubleType(), FEATURES_AT_ONCE)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_squares(
     typing: Any, kind: Any, rows: Any, points: Any, d: Any, sums: Any
 ) -> tuple[Any, Callable[..., Any]]:
-    """Sum up squared differences between `ABREAST` pairs of rows, each in the order of features.
+    """Sum squared differences of `ROWS_AT_ONCE` pairs of rows, each in feature order.
 
     Parameters
     ----------
     kind : float
-        IN. Its type is that of all numbers.
-    rows, points : addresses of ABREAST addresses of d numbers each
+        IN. Only its type matters: that of all numbers.
+    rows, points : addresses of ROWS_AT_ONCE addresses of d numbers each
         IN.
     d : int
-        Number of features, a multiple of `FEATURES`.
-    sums : address of ABREAST numbers of type float64
+        Number of features, a multiple of `FEATURES_AT_ONCE`.
+    sums : address of ROWS_AT_ONCE numbers of type float64
         OUT.
     """
     whole, address = _types.intp, _types.uintp
     signature = _types.void(kind, address, address, whole, address)
-    return signature, _write
+    return signature, _generate
 
 
-def _write(context: Any, b: Any, signature: Any, args: Any) -> Any:
-    """Write the code where it is called for."""
+def _generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    """Generate the code at the place of the call."""
     _, rows, points, d, sums = args
     number = ir.DoubleType() if signature.args[0] == _types.float64 else ir.FloatType()
     lists = [b.inttoptr(address, _INDEX.as_pointer()) for address in (rows, points)]
@@ -52,49 +51,49 @@ def _write(context: Any, b: Any, signature: Any, args: Any) -> Any:
             b.inttoptr(b.load(b.gep(addresses, [_INDEX(r)])), number.as_pointer())
             for addresses in lists
         ]
-        for r in range(ABREAST)
+        for r in range(ROWS_AT_ONCE)
     ]
     before = b.block
     head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
     b.branch(head)
     b.position_at_end(head)
     feature = b.phi(_INDEX)
-    totals = [b.phi(_WIDE) for _ in range(ABREAST // FEATURES)]
+    totals = [b.phi(_DOUBLES) for _ in range(ROWS_AT_ONCE // FEATURES_AT_ONCE)]
     feature.add_incoming(_INDEX(0), before)
     b.cbranch(b.icmp_signed("<", feature, d), body, after)
     b.position_at_end(body)
     for i, total in enumerate(totals):
         squares = []
-        for pair in starts[FEATURES * i : FEATURES * (i + 1)]:
-            x, c = (_four(b, start, feature, number) for start in pair)
+        for pair in starts[FEATURES_AT_ONCE * i : FEATURES_AT_ONCE * (i + 1)]:
+            x, c = (_load_doubles(b, start, feature, number) for start in pair)
             difference = b.fsub(x, c)
             squares.append(b.fmul(difference, difference))
-        total.add_incoming(ir.Constant(_WIDE, [0.0] * FEATURES), before)
-        for column in _turned(b, squares):
+        total.add_incoming(ir.Constant(_DOUBLES, [0.0] * FEATURES_AT_ONCE), before)
+        for column in _transpose(b, squares):
             total = b.fadd(total, column)
         totals[i].add_incoming(total, body)
-    feature.add_incoming(b.add(feature, _INDEX(FEATURES)), body)
+    feature.add_incoming(b.add(feature, _INDEX(FEATURES_AT_ONCE)), body)
     b.branch(head)
     b.position_at_end(after)
-    out = b.inttoptr(sums, _WIDE.as_pointer())
+    out = b.inttoptr(sums, _DOUBLES.as_pointer())
     for i, total in enumerate(totals):
         b.store(total, b.gep(out, [_INDEX(i)])).align = 8
     return context.get_dummy_value()
 
 
-def _four(b: Any, start: Any, feature: Any, number: Any) -> Any:
-    """Read four numbers, as float64."""
-    kind = ir.VectorType(number, FEATURES)
+def _load_doubles(b: Any, start: Any, feature: Any, number: Any) -> Any:
+    """Load a vector of numbers as float64."""
+    kind = ir.VectorType(number, FEATURES_AT_ONCE)
     value = b.load(b.bitcast(b.gep(start, [feature]), kind.as_pointer()))
     value.align = 8 if isinstance(number, ir.DoubleType) else 4
-    return value if isinstance(number, ir.DoubleType) else b.fpext(value, _WIDE)
+    return value if isinstance(number, ir.DoubleType) else b.fpext(value, _DOUBLES)
 
 
-def _turned(b: Any, rows: list[Any]) -> list[Any]:
-    """Turn four rows of four into four columns."""
+def _transpose(b: Any, rows: list[Any]) -> list[Any]:
+    """Transpose a block of four rows and four columns."""
 
     def mix(x: Any, y: Any, places: list[int]) -> Any:
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), FEATURES), places)
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), FEATURES_AT_ONCE), places)
         return b.shuffle_vector(x, y, mask)
 
     even, odd = [0, 4, 2, 6], [1, 5, 3, 7]

@@ -1,8 +1,8 @@
-"""The innermost loop of the full scan, as LLVM would not find it by itself.
+"""Innermost loop of the full scan, in LLVM code that the optimiser does not find by itself.
 
-For six rows and two vectors of centres, all scores of a matrix product are kept in registers while
-the features go by; only then do they meet the two smallest scores that each lane has seen so far.
-So scores are never written to memory, and nearly all that the processor does is multiply and add.
+The scores of six rows and two vectors of centres stay in registers during the loop over features;
+then they are compared with the two smallest scores of each lane so far. Scores are never written to
+memory, and the processor spends nearly all its time on multiply-adds.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-ROWS = 6  # times VECTORS is how many sums are kept: 12 of the 16 registers that most machines have
+ROWS = 6  # ROWS * VECTORS sums take 12 of the 16 vector registers of most processors
 VECTORS = 2
-ABREAST = 4  # sums of each kind for values of a CSR matrix
-UNROLLED = 8  # features at a time, so that the loop is short and its end is foreseen
-_BYTES = 64 if llvm.get_host_cpu_features().get("avx512f") else 32  # of a vector
+ACCUMULATORS = 4  # independent partial sums for the values of a CSR row
+UNROLLED_FEATURES = 8  # features per loop iteration
+VECTOR_BYTES = 64 if llvm.get_host_cpu_features().get("avx512f") else 32
 
 _types: Any = numba.types
 _INDEX = ir.IntType(64)
 
 
 def lanes(itemsize: int) -> int:
-    """Tell how many numbers of so many bytes a vector holds."""
-    return _BYTES // itemsize
+    """Return how many numbers of `itemsize` bytes a vector holds."""
+    return VECTOR_BYTES // itemsize
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -48,21 +48,21 @@ def update_two_least(
     Parameters
     ----------
     kind : float
-        IN. Its type is that of all numbers.
+        IN. Only its type matters: that of all numbers.
     rows : address of (ROWS, d) numbers
         IN.
     d : int
         Number of features, at least 1.
     panel : address of (d, VECTORS * lanes) numbers
-        IN. Centres, with the sign turned, feature by feature.
+        IN. Negated centres, feature by feature.
     offsets : address of VECTORS * lanes numbers
-        IN. What is added to the products.
+        IN. Added to the products.
     number : int
         IN. Number of the first vector of centres.
     least, next_least : addresses of (ROWS, lanes) numbers
-        INOUT. The least score in each lane, and the next.
-    where : address of (ROWS, lanes) whole numbers of the same size
-        INOUT. Number of the vector that the least score is from.
+        INOUT. Smallest and second smallest score of each lane.
+    where : address of (ROWS, lanes) integers of the same size
+        INOUT. Number of the vector that holds the smallest score.
     """
     whole, address = _types.intp, _types.uintp
     signature = _types.void(kind, address, whole, address, address, whole, *3 * [address])
@@ -84,16 +84,16 @@ def update_two_least_sparse(
     next_least: Any,
     where: Any,
 ) -> tuple[Any, Callable[..., Any]]:
-    """Do the same for one row of a CSR matrix, of which only `count` values are stored.
+    """Do the same for one row of a CSR matrix with `count` stored values.
 
     Parameters
     ----------
     scale : float
-        IN. What values are multiplied with first.
+        IN. Factor of the values.
     data : address of `count` numbers
         IN.
-    columns : address of `count` whole numbers of 32 bits
-        IN. The features that the values belong to.
+    columns : address of `count` 32-bit integers
+        IN. Features of the values.
     """
     whole, address = _types.intp, _types.uintp
     rest = [address, address, whole, *3 * [address]]
@@ -103,13 +103,13 @@ def update_two_least_sparse(
 
 
 class _Tile:
-    """Writes the code for one type of number."""
+    """Generates the code for one type of number."""
 
     number: Any
     bits: int
 
     def __call__(self, context: Any, builder: Any, _: Any, args: Any) -> Any:
-        """Write the code where it is called for."""
+        """Generate the code at the place of the call."""
         self.builder = builder
         self.integer = ir.IntType(self.bits)
         self.n_lanes = lanes(self.bits // 8)
@@ -117,27 +117,27 @@ class _Tile:
         self.zeros = ir.Constant(self.vector, [self.number(0.0)] * self.n_lanes)
         self.kind, *factors, offsets, number, least, next_least, where = args
         sums = self.products(*factors)
-        # The offset comes last: the error bound is that of a product, and of one more addition.
+        # Add the offset last: the error bound assumes a product and one more addition.
         last = [self.load(offsets, self.vector, _INDEX(v)) for v in range(VECTORS)]
         sums = [[builder.fadd(row[v], last[v]) for v in range(VECTORS)] for row in sums]
         self.compare(sums, number, least, next_least, where)
         return context.get_dummy_value()
 
     def products(self, *factors: Any) -> list[list[Any]]:
-        """Add up products over the features; one vector per row and vector of centres."""
+        """Sum products over the features; one vector per row and vector of centres."""
         b = self.builder
         rows, d, panel = factors
         scalars = b.inttoptr(rows, self.number.as_pointer())
         row_at = [b.gep(scalars, [b.mul(d, _INDEX(r))]) for r in range(ROWS)]
-        even = b.and_(d, _INDEX(-UNROLLED))
+        even = b.and_(d, _INDEX(-UNROLLED_FEATURES))
         sums = [[self.zeros] * VECTORS for _ in range(ROWS)]
-        sums = self.add_products(row_at, panel, _INDEX(0), even, UNROLLED, sums)
+        sums = self.add_products(row_at, panel, _INDEX(0), even, UNROLLED_FEATURES, sums)
         return self.add_products(row_at, panel, even, d, 1, sums)
 
     def add_products(
         self, row_at: list[Any], panel: Any, start: Any, stop: Any, step: int, sums: list[list[Any]]
     ) -> list[list[Any]]:
-        """Go on from sums over a range of features, some of them at a time."""
+        """Add the products of a range of features to the sums, `step` features per iteration."""
         b = self.builder
         before = b.block
         head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
@@ -156,7 +156,7 @@ class _Tile:
             for r in range(ROWS):
                 value = self.splat(b.load(b.gep(row_at[r], [now])), self.vector)
                 for v in range(VECTORS):
-                    # "contract" lets the two become one fused operation.
+                    # "contract" allows a fused multiply-add.
                     term = b.fmul(value, centers[v], flags=("contract",))
                     results[r][v] = b.fadd(term, results[r][v], flags=("contract",))
         for r in range(ROWS):
@@ -171,7 +171,7 @@ class _Tile:
     def compare(
         self, sums: list[list[Any]], number: Any, least: Any, next_least: Any, where: Any
     ) -> None:
-        """Keep the two least, lane by lane. NaN is never less, so it changes nothing."""
+        """Update the two smallest scores of each lane. NaN compares false and is ignored."""
         b = self.builder
         wholes = ir.VectorType(self.integer, self.n_lanes)
         first = number if self.bits == _INDEX.width else b.trunc(number, self.integer)
@@ -190,20 +190,20 @@ class _Tile:
                 self.store(values, address, _INDEX(r))
 
     def load(self, address: Any, kind: Any, index: Any) -> Any:
-        """Read a vector, aligned as its numbers are."""
+        """Load a vector with the alignment of its numbers."""
         pointer = self.builder.inttoptr(address, kind.as_pointer())
         value = self.builder.load(self.builder.gep(pointer, [index]))
         value.align = self.bits // 8
         return value
 
     def store(self, value: Any, address: Any, index: Any) -> None:
-        """Write a vector, aligned as its numbers are."""
+        """Store a vector with the alignment of its numbers."""
         pointer = self.builder.inttoptr(address, value.type.as_pointer())
         written = self.builder.store(value, self.builder.gep(pointer, [index]))
         written.align = self.bits // 8
 
     def splat(self, value: Any, kind: Any) -> Any:
-        """Copy one number to all lanes."""
+        """Broadcast one number to all lanes."""
         nothing = ir.Constant(kind, ir.Undefined)
         one = self.builder.insert_element(nothing, value, ir.IntType(32)(0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.n_lanes), None)
@@ -211,19 +211,19 @@ class _Tile:
 
 
 class _SparseTile(_Tile):
-    """Writes the code for one row of a CSR matrix."""
+    """Generates the code for one row of a CSR matrix."""
 
     def products(self, *factors: Any) -> list[list[Any]]:
-        """Add up products over the values that are stored, every fourth one in sums of their own.
+        """Sum products over the stored values, in four interleaved partial sums.
 
-        So an addition does not have to wait for the one just before it.
+        An addition then need not wait for the previous one.
         """
         b = self.builder
         data, columns, count, panel = factors
         values = b.inttoptr(data, self.number.as_pointer())
         features = b.inttoptr(columns, ir.IntType(32).as_pointer())
-        even = b.and_(count, _INDEX(-ABREAST))
-        sums = [[self.zeros] * VECTORS for _ in range(ABREAST)]
+        even = b.and_(count, _INDEX(-ACCUMULATORS))
+        sums = [[self.zeros] * VECTORS for _ in range(ACCUMULATORS)]
         sums = self.add_stored(values, features, panel, _INDEX(0), even, sums)
         first = self.add_stored(values, features, panel, even, count, sums[:1])
         sums = first + sums[1:]
@@ -238,7 +238,7 @@ class _SparseTile(_Tile):
     def add_stored(
         self, values: Any, features: Any, panel: Any, start: Any, stop: Any, sums: list[list[Any]]
     ) -> list[list[Any]]:
-        """Go on from sums over a range of values, as many at a time as there are sums."""
+        """Add the products of a range of values to the sums, one value per sum and iteration."""
         b = self.builder
         before = b.block
         head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))

@@ -1,7 +1,7 @@
-"""Which rows are the same: a hash of a row's values, alike for dense and sparse rows.
+"""Find equal rows by a hash of their values that is the same for dense and sparse rows.
 
-Magnitudes below 2**-480 count as zero. Rows that still differ then differ by at least 2**-533 in
-some feature, whose square does not underflow: their distance is not zero.
+Magnitudes below 2**-480 count as zero. Rows that still differ do so by at least 2**-533 in some
+feature, whose square does not underflow: their distance is not zero.
 """
 
 from types import ModuleType
@@ -17,9 +17,9 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def hash_rows(X: Matrix, loops: ModuleType | None = None) -> Hashes:
-    """Hash each row of a block. Zeros add nothing, so that CSR rows hash as dense ones do.
+    """Hash each row of a block. Zeros add nothing, so CSR rows hash like dense rows.
 
-    `loops` is `kernels.loops`, where it is to be used.
+    `loops` is `kernels.loops`, or None to use NumPy.
     """
     if loops is not None and not sp.issparse(X):
         hashes = np.empty(len(X), dtype=np.uint64)
@@ -37,7 +37,7 @@ def hash_rows(X: Matrix, loops: ModuleType | None = None) -> Hashes:
 
 
 def flush(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Turn magnitudes too small to matter, and -0.0, into 0.0."""
+    """Replace tiny magnitudes and -0.0 by 0.0."""
     threshold = values.dtype.type(2.0**-480)  # 0 in float32
     return np.where(np.abs(values) <= threshold, values.dtype.type(0), values)
 
@@ -45,7 +45,7 @@ def flush(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 def _scramble(values: npt.NDArray[np.floating], keys: Hashes) -> Hashes:
     bits = flush(values).view(np.dtype(f"u{values.dtype.itemsize}"))
     bits = bits.astype(np.uint64)
-    bits ^= bits >> np.uint64(32)  # numbers such as 2.0 have high bits only
+    bits ^= bits >> np.uint64(32)  # numbers such as 2.0 have only high bits set
     mixed = bits * keys
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(MIXER)
@@ -54,7 +54,7 @@ def _scramble(values: npt.NDArray[np.floating], keys: Hashes) -> Hashes:
 
 
 def _column_keys(n_columns: int) -> Hashes:
-    """Odd 64-bit numbers, one per column, from the splitmix64 sequence."""
+    """Return one odd 64-bit number per column, from the splitmix64 sequence."""
     z = np.arange(1, n_columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,8 +1,8 @@
-"""Rows against centres, compiled by numba: a quick scan for the nearest, and the distance itself.
+"""Compiled scans for the nearest centre, and compiled reference distances.
 
-A scan keeps the two least scores of every row, over tiles that stay in registers and cache. It only
-tells for which rows the nearest centre is beyond doubt, so it may compute as it likes within the
-error bound of `kernels.assign`. A distance is that of the reference, bit for bit.
+A scan keeps the two smallest scores of every row, over tiles that stay in registers and cache. It
+only finds the rows whose nearest centre is certain, so it may round differently within the error
+bound of `kernels.assign`. Distances are those of the reference, bit for bit.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
-from dkmeans.kernels.register_sums import ABREAST, FEATURES, add_squares
+from dkmeans.kernels.register_sums import FEATURES_AT_ONCE, ROWS_AT_ONCE, add_squares
 from dkmeans.kernels.register_tile import (
     ROWS,
     VECTORS,
@@ -21,12 +21,12 @@ from dkmeans.kernels.register_tile import (
     update_two_least_sparse,
 )
 
-_ROOM = 1.06  # more than rounding can take from a sum of squares, where the bound holds at all
-_TILE_BYTES = 3 << 15  # of rows that are scanned together: they stay in the second cache
+SQUARE_SUM_SLACK = 1.06  # covers the rounding of a sum of squares wherever the bound holds
+TILE_BYTES = 3 << 15  # rows of a tile: they stay in the L2 cache
 
 
 def width(itemsize: int) -> int:
-    """Tell how many centres make up a block of `scan`, for numbers of so many bytes."""
+    """Return the number of centres in a block of `scan`, for numbers of `itemsize` bytes."""
     return VECTORS * lanes(itemsize)
 
 
@@ -38,17 +38,17 @@ def squared_distances(
     labels: Indices,
     out: Floats,
 ) -> None:
-    """Write the squared distance of some rows of `X`, each to the centre with its label."""
+    """Write the squared distances of some rows of `X`, each to the centre of its label."""
     d, size = X.shape[1], X.itemsize
     side_by_side = X.strides[1] == size and centers.strides[1] == size and centers.itemsize == size
-    even = d - d % FEATURES if side_by_side else 0
-    x_at, c_at = np.empty(ABREAST, dtype=np.int64), np.empty(ABREAST, dtype=np.int64)
-    totals = np.zeros(ABREAST)
-    for start in range(0, len(rows), ABREAST):
-        m = min(ABREAST, len(rows) - start)
+    even = d - d % FEATURES_AT_ONCE if side_by_side else 0
+    x_at, c_at = np.empty(ROWS_AT_ONCE, dtype=np.int64), np.empty(ROWS_AT_ONCE, dtype=np.int64)
+    totals = np.zeros(ROWS_AT_ONCE)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        m = min(ROWS_AT_ONCE, len(rows) - start)
         if even:
-            for r in range(ABREAST):
-                i = start + min(r, m - 1)  # the last one again, where there are not enough
+            for r in range(ROWS_AT_ONCE):
+                i = start + min(r, m - 1)  # repeat the last row if there are too few
                 x_at[r] = X.ctypes.data + rows[i] * X.strides[0]
                 c_at[r] = centers.ctypes.data + labels[i] * centers.strides[0]
             addresses = x_at.ctypes.data, c_at.ctypes.data
@@ -69,9 +69,9 @@ def _prepare(
     out: npt.NDArray[np.floating],
     squares: npt.NDArray[np.floating],
 ) -> None:
-    """Shift and scale some rows, and sum their squares, which serve a bound only."""
+    """Shift and scale some rows, and sum their squares for the error bound."""
     for i in range(len(rows)):
-        row, place = X[rows[i]], out[i]  # views, whose loops the compiler can vectorise
+        row, place = X[rows[i]], out[i]  # views, so that the compiler can vectorise the loop
         total = scale - scale
         for j in range(len(row)):
             value = (row[j] - shift[j]) * scale
@@ -82,12 +82,18 @@ def _prepare(
 
 @compiled
 def _is_certain(best: float, following: float, slack: float, errors: Floats, square: float) -> bool:
-    """Tell whether the next score is too large to be the least; never if a number is not finite."""
-    limit = best + slack + errors[0] + errors[1] * _ROOM * square + errors[2] * np.sqrt(square)
+    """Return whether the best score is certain; False if a number is not finite."""
+    limit = (
+        best
+        + slack
+        + errors[0]
+        + errors[1] * SQUARE_SUM_SLACK * square
+        + errors[2] * np.sqrt(square)
+    )
     return best < np.inf and following > limit
 
 
-# The order in which squares are added up does not matter to a bound.
+# The order of the sum does not matter for a bound.
 _prepare = compiled(_prepare, fastmath={"reassoc"})
 
 
@@ -97,7 +103,7 @@ def _two_least(
     second: npt.NDArray[np.floating],
     where: npt.NDArray[np.signedinteger],
 ) -> tuple[Any, Any, Any]:
-    """Find the two least scores over all lanes, and the place of the least."""
+    """Find the two smallest scores over all lanes, and the position of the smallest."""
     best, best_lane, following = low[0], 0, second[0]
     for lane in range(1, len(low)):
         value = low[lane]
@@ -130,42 +136,43 @@ def scan(
     centers: npt.NDArray[np.floating],
     distances: Floats,
 ) -> None:
-    """Find the centre with the least score of some rows, and whether it is the nearest for sure.
+    """Find the centre with the smallest score of some rows, and whether it is certainly nearest.
 
     Parameters
     ----------
     X : array of shape (n, d)
         IN.
     rows : array of shape (m,)
-        IN. Which of them.
+        IN. Indices of the rows to scan.
     shift, scale : array of shape (d,), float
-        IN. A row less the shift, times the scale, is what is multiplied with the centres.
+        IN. Centres are multiplied by (row - shift) * scale.
     panels : array of shape (n_blocks, d, width)
-        IN. Centres with the sign turned, in blocks that the registers hold.
+        IN. Negated centres, in blocks that fit in registers.
     offsets : array of shape (n_blocks, width)
-        IN. What is added to the products, infinite where a block is not full.
+        IN. Added to the products; infinite in unused columns.
     columns : array of shape (n_blocks * width,)
-        IN. Which centre is where.
+        IN. Index of the centre in each column.
     blocks : array
-        IN. Which blocks count.
+        IN. Blocks to search.
     slack, errors : arrays of shape (k,) and (3,)
-        IN. By how much another centre's score must be larger: the slack of the best, plus three
-        errors, the second times the squared length of the row, the third times its length.
+        IN. The best score is certain if every other one is larger by more than the slack of the
+        best plus three errors, the second times the squared norm of the row, the third times its
+        norm.
     scores, squares : arrays of shape (m,)
-        OUT. The least score, and the squared length of the row, both as rounding left them.
+        OUT. Smallest score and squared norm of the row, both rounded.
     work : array
-        Of whole numbers of the size of the others; only its type matters.
+        Integers of the same size as the other numbers; only the type matters.
     labels, certain : arrays of shape (m,)
         OUT.
     centers : array of shape (k, d)
-        IN. The centres as they are.
+        IN. The original centres.
     distances : array of shape (m,) or (0,)
-        OUT. Squared distances to the centres found, if there is room for them.
+        OUT. Squared distances to the centres found; not computed if the array is empty.
     """
     d, n_columns = X.shape[1], panels.shape[2]
     n_lanes = n_columns // VECTORS
     size = panels.itemsize
-    n_tile = min(192, max(ROWS, _TILE_BYTES // (d * size) // ROWS * ROWS))
+    n_tile = min(192, max(ROWS, TILE_BYTES // (d * size) // ROWS * ROWS))
     a = np.zeros((n_tile, d), dtype=X.dtype)
     low = np.empty((n_tile, n_lanes), dtype=X.dtype)
     second = np.empty((n_tile, n_lanes), dtype=X.dtype)
@@ -199,13 +206,13 @@ def scan(
             labels[start + row], scores[start + row] = label, best
             square = squares[start + row]
             certain[start + row] = _is_certain(best, following, slack[label], errors, square)
-        if len(distances):  # now, while the rows are in the cache
+        if len(distances):  # computed here because the rows are still in the cache
             found = labels[start : start + m]
             squared_distances(X, part, centers, found, distances[start : start + m])
 
 
 def _dot(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Any:
-    """Add up products in any order."""
+    """Compute an inner product, summed in any order."""
     total = a[0] - a[0]
     for j in range(len(a)):
         total += a[j] * b[j]
@@ -232,14 +239,14 @@ def scan_few(
     centers: npt.NDArray[np.floating],
     distances: Floats,
 ) -> None:
-    """Do the same as `scan` where there are fewer centres than a vector has lanes.
+    """Do the same as `scan` for fewer centres than a vector has lanes.
 
     Parameters
     ----------
     points : array of shape (k, d)
         IN. Shifted and scaled centres.
     offsets : array of shape (k,)
-        IN. What products are taken from.
+        IN. The products are subtracted from them.
     X, rows, shift, scale, slack, errors, scores, squares, labels, certain, centers, distances
         See `scan`.
     """
@@ -289,9 +296,9 @@ def scan_sparse(
     data, indices : arrays
         IN. The matrix.
     firsts, ends : arrays of shape (m,)
-        IN. Where the values of each row begin and end.
+        IN. Start and end of the values of each row.
     scale : float
-        IN. What values are multiplied with first.
+        IN. Factor of the values.
     panels, offsets, columns, blocks, slack, errors, work, labels, certain : arrays
         See `scan`.
     """
@@ -299,7 +306,7 @@ def scan_sparse(
     n_lanes = n_columns // VECTORS
     size = panels.itemsize
     n = len(firsts)
-    # One block of centres at a time stays in the cache, while many rows go by.
+    # One block of centres stays in the cache during the loop over the rows of a tile.
     n_tile = max(1, min(n, 1024))
     low = np.empty((n_tile, n_lanes), dtype=data.dtype)
     second = np.empty((n_tile, n_lanes), dtype=data.dtype)
@@ -328,7 +335,7 @@ def scan_sparse(
                     where.ctypes.data + state,
                 )
         for row in range(m):
-            square = scale - scale  # in the type of the data: it overflows before products do
+            square = scale - scale  # in the dtype of the data: it overflows before products do
             for at in range(firsts[start + row], ends[start + row]):
                 value = data[at] * scale
                 square += value * value

@@ -13,9 +13,9 @@ from dkmeans.kernels.exact import cut, grid_units, product, slice_count, total
 
 @dataclass(frozen=True)
 class Scattered:
-    """Sums over groups of sparse rows, as terms: there are far fewer than groups times columns."""
+    """Sums over groups of sparse rows, stored as terms: far fewer than groups times columns."""
 
-    groups: Indices  # shape (m,): by their place in the list of groups
+    groups: Indices  # shape (m,): position in the list of groups
     columns: Indices  # shape (m,)
     slices: Floats  # shape (n_slices, m)
 
@@ -24,16 +24,16 @@ Summed: TypeAlias = Floats | Scattered
 
 
 def add_sums(sums: Floats, at: Indices, part: Summed) -> None:
-    """Add sums over some groups to those over all.
+    """Add the sums of some groups to the sums of all groups.
 
     Parameters
     ----------
     sums : array of shape (n_slices, n_all, d)
         INOUT. Contiguous.
     at : array of shape (n_groups,)
-        IN. Which of all groups these are, each once.
+        IN. Indices of these groups among all, without duplicates.
     part : Summed
-        IN. As `group_sums` returns it: exact in any order.
+        IN. Result of `group_sums`: exact in any order.
     """
     if not isinstance(part, Scattered):
         sums[:, at] += part
@@ -57,13 +57,13 @@ def group_sums(
     ----------
     X : array or CSR matrix of shape (n, d)
     weights : array of shape (n,) or None
-        None stands for ones.
+        None means ones.
     order, starts : arrays
-        Row numbers sorted by group, and where each group starts in them.
+        Row indices sorted by group, and the start of each group in them.
     units : array of shape (n_slices, d)
         See `kernels.exact`.
     loops : module, optional
-        `kernels.loops`, where it is to be used.
+        `kernels.loops`; NumPy is used if not given.
 
     Returns
     -------
@@ -112,20 +112,20 @@ def group_totals(
 
 
 def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Floats:
-    """Sum values of at least 0 by group as `np.bincount` does, in any order with the same result.
+    """Sum non-negative values by group like `np.bincount`, independently of their order.
 
     Parameters
     ----------
     groups : array of shape (n,)
     values : array of shape (n,) or None
-        None stands for ones. They are rounded to 2^-160 of the largest.
+        None means ones. Values are rounded to 2^-160 of the largest.
     n_groups : int
     """
     if values is None or not values.any():
         return np.bincount(groups, values, n_groups).astype(np.float64)
     largest = values.max()
     exponent = np.frexp(largest)[1]
-    rest = np.ldexp(values, -exponent)  # near 1, so that nothing overflows
+    rest = np.ldexp(values, -exponent)  # at most 1, so that nothing overflows
     bits = 54 + int(np.ceil(np.log2(largest) - np.log2(values[values > 0].min())))
     units = grid_units(np.ones(1), len(values), slice_count(len(values), min(bits, 160)))
     slices = []
@@ -133,7 +133,7 @@ def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Float
         piece = cut(rest[:, None], unit[None])[0, :, 0]
         slices.append(np.bincount(groups, piece, n_groups))
         rest -= piece
-    with np.errstate(over="ignore"):  # infinite then, as the sum is
+    with np.errstate(over="ignore"):  # the sum is infinite then
         return np.ldexp(total(np.array(slices, dtype=np.float64))[0], exponent)
 
 
@@ -147,24 +147,24 @@ def rounded_sums(
     units: Floats,
     loops: ModuleType | None = None,
 ) -> Summed:
-    """Sum coefficient times (row less shift), rounded to a grid, times weight over groups.
+    """Sum weight times round(coefficient * (row - shift)) over groups, rounding to a grid.
 
-    The sums are exact in any order, as `kernels.exact` explains, if weights are whole numbers.
+    The sums are exact in any order (see `kernels.exact`) if weights are integers.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
     shift : array of shape (d,)
-        Zero in columns in which a row of a CSR matrix stores nothing: what is not stored adds
-        nothing then, as a zero in an array.
+        Zero in columns where a row of a CSR matrix stores no value, so that missing values add
+        nothing, as zeros of an array do.
     coefficients : array of shape (n,)
     weights : array of shape (n,) or None
-        None stands for ones.
+        None means ones.
     order, starts : arrays
-        Row numbers sorted by group, and where each group starts in them.
+        Row indices sorted by group, and the start of each group in them.
     units : array of shape (n_slices, d)
     loops : module, optional
-        `kernels.loops`, where it is to be used.
+        `kernels.loops`; NumPy is used if not given.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def _rounded_sums_sparse(
 
 
 def _scattered(slices: Floats, rows: Matrix, starts: Indices) -> Scattered:
-    """Tell to which group of rows, and to which column, slices of stored values belong."""
+    """Attach the group and the column to slices of stored values."""
     ends = rows.indptr[np.append(starts, rows.shape[0])]
     groups = np.repeat(np.arange(len(starts)), np.diff(ends))
     return Scattered(groups, rows.indices, slices)

@@ -1,4 +1,4 @@
-"""A team of threads over tiles of rows, with BLAS kept to one thread each."""
+"""Run tasks over tiles of rows in threads, with BLAS limited to one thread."""
 
 import os
 from collections import deque
@@ -9,7 +9,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _NO_LIMIT = 1 << 30
-_PER_CORE = 4
+MAX_THREADS_PER_CORE = 4
 
 
 def _omp_limit() -> int:
@@ -17,27 +17,27 @@ def _omp_limit() -> int:
     return int(first) if first.isdigit() and int(first) else _NO_LIMIT
 
 
-# Read once, as OpenMP does: a Dask cluster on this machine sets the variable for its workers, and
-# leaves it set in the process that started them.
+# Read once, as OpenMP does: a local Dask cluster sets the variable for its workers, and leaves it
+# set in the process that started them.
 _OMP_LIMIT = _omp_limit()
 
 
-class _CalmBlas:
-    """Holds BLAS to one thread while anyone needs it; threads may come and go in any order."""
+class _SingleThreadedBlas:
+    """Limits BLAS to one thread while at least one thread is inside the context."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._users = 0
         self._controller: ThreadpoolController | None = None
         self._limiter: Any = None
-        self._allowed = 0
+        self._original_limit = 0
 
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._allowed = self._now()
-                self._limiter = self._known().limit(limits=1, user_api="blas")
+                self._original_limit = self._current_limit()
+                self._limiter = self._get_controller().limit(limits=1, user_api="blas")
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -45,60 +45,66 @@ class _CalmBlas:
             if self._users == 0:
                 self._limiter.restore_original_limits()
 
-    def allowed(self) -> int:
-        """Tell how many threads BLAS may use when it is not held to one."""
+    def thread_limit(self) -> int:
+        """Return how many threads BLAS may use outside the context."""
         with self._lock:
-            return self._allowed if self._users else self._now()
+            return self._original_limit if self._users else self._current_limit()
 
-    def _now(self) -> int:
-        pools = [pool["num_threads"] for pool in self._known().info() if pool["user_api"] == "blas"]
+    def _current_limit(self) -> int:
+        pools = [
+            pool["num_threads"]
+            for pool in self._get_controller().info()
+            if pool["user_api"] == "blas"
+        ]
         return min(pools, default=_NO_LIMIT)
 
-    def _known(self) -> ThreadpoolController:
+    def _get_controller(self) -> ThreadpoolController:
         self._controller = self._controller or ThreadpoolController()
         return self._controller
 
 
-calm_blas = _CalmBlas()  # each pass enters it; to enter it for a whole fit saves time
+single_threaded_blas = (
+    _SingleThreadedBlas()
+)  # entered by each pass; entering it once per fit saves time
 
 
 def default_threads() -> int:
-    """Count the cores this process may use, or fewer if someone has set a limit.
+    """Return the number of cores this process may use, or a lower limit set by the user.
 
-    Limits are what OMP_NUM_THREADS said at import, and how many threads BLAS may use: that is where
-    OPENBLAS_NUM_THREADS, threadpoolctl and the workers of joblib leave theirs.
+    Limits are OMP_NUM_THREADS at import and the number of threads of BLAS, which reflects
+    OPENBLAS_NUM_THREADS, threadpoolctl and joblib workers.
     """
-    return max(1, min(_cores(), _OMP_LIMIT, calm_blas.allowed()))
+    return max(1, min(_count_cores(), _OMP_LIMIT, single_threaded_blas.thread_limit()))
 
 
-def sensible_threads(wanted: int) -> int:
-    """Keep a number of threads to what cannot hurt: more than there are cores do not help."""
-    return min(wanted, _PER_CORE * _cores())
+def cap_threads(wanted: int) -> int:
+    """Limit a number of threads to a small multiple of the cores: more do not help."""
+    return min(wanted, MAX_THREADS_PER_CORE * _count_cores())
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     """Count the cores this process may use."""
     known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return known or 1
 
 
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:
-    """Call a task on every tile; tasks must not depend on each other's order."""
+    """Call a task on every tile, in any order."""
     tiles = list(tiles)
-    n_threads = min(sensible_threads(n_threads), len(tiles))
-    with calm_blas:
+    n_threads = min(cap_threads(n_threads), len(tiles))
+    with single_threaded_blas:
         if n_threads <= 1:
             for tile in tiles:
                 task(tile)
             return
-        _share(task, tiles, n_threads)
+        _run_in_threads(task, tiles, n_threads)
 
 
-def _share(task: Callable[[slice], Any], tiles: list[slice], n_threads: int) -> None:
-    """Let this thread and some helpers take tiles until none is left, or something goes wrong.
+def _run_in_threads(task: Callable[[slice], Any], tiles: list[slice], n_threads: int) -> None:
+    """Process tiles in this thread and in helper threads until none is left or a task fails.
 
-    A pass over the rows may take no more than a millisecond, and there are many passes: starting
-    a plain thread costs a tenth of what a pool and its futures do.
+    A pass over the rows may take less than a millisecond, and there are many passes: starting a
+    thread costs a tenth of what a pool and its futures do.
     """
     left = deque(tiles)
     errors: list[BaseException] = []
@@ -122,7 +128,7 @@ def _share(task: Callable[[slice], Any], tiles: list[slice], n_threads: int) -> 
             started.append(helper)
         work()
     except BaseException as error:
-        errors.append(error)  # tells the helpers to stop, too
+        errors.append(error)  # also stops the helpers
     for helper in started:
         helper.join()
     if errors:
@@ -130,5 +136,5 @@ def _share(task: Callable[[slice], Any], tiles: list[slice], n_threads: int) -> 
 
 
 def tiles(n_rows: int, rows_per_tile: int) -> list[slice]:
-    """Cut a range of rows into tiles."""
+    """Split a range of rows into tiles."""
     return [slice(i, min(i + rows_per_tile, n_rows)) for i in range(0, n_rows, rows_per_tile)]

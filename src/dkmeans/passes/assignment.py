@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dkmeans.exact.group_sums import GroupSums
 from dkmeans.exact.record import Record
-from dkmeans.kernels.assign import assign, assign_nearly
+from dkmeans.kernels.assign import assign, assign_by_scan
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import OwnDistances
 from dkmeans.kernels.pack import pack
@@ -275,7 +275,7 @@ def _assign_to_nearest(
         elif loops is None or sparse:
             look(here, nearest, near)
         else:
-            doubts.append(tile.start + assign_nearly(here, packed, nearest, squares=near))
+            doubts.append(tile.start + assign_by_scan(here, packed, nearest, squares=near))
 
     if rows is None:
         part.for_tiles(quick, len(centers))

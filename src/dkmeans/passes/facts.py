@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from dkmeans.exact.grids import DataFacts
 from dkmeans.exact.record import Record
-from dkmeans.kernels.block import Floats, column_magnitudes, most_terms
+from dkmeans.kernels.block import Floats, column_magnitudes, max_row_values
 from dkmeans.kernels.distances import OwnDistances
-from dkmeans.kernels.exact import most_bits
+from dkmeans.kernels.exact import max_significant_bits
 from dkmeans.kernels.reference import stable_squares
 from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
@@ -29,7 +29,7 @@ class FindFacts(Pass[DataFacts]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, DataFacts]:
         """Visit one part."""
-        X, n_terms = part.X, most_terms(part.X)
+        X, n_terms = part.X, max_row_values(part.X)
         n_values = X.nnz if sp.issparse(X) else X.size
         row_values = -(-n_values // max(1, X.shape[0]))
         part = part.configured(replace(part.setting, n_terms=n_terms, row_values=row_values))
@@ -46,7 +46,7 @@ class FindFacts(Pass[DataFacts]):
             smallest=smallest,
             heaviest=float(positive.max(initial=0.0)),
             lightest=float(positive.min(initial=np.inf)),
-            weight_bits=0 if full is None else most_bits(positive),
+            weight_bits=0 if full is None else max_significant_bits(positive),
             zeros=part.active is not None,
         )
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dkmeans.exact.grids import Grids, Scale
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
-from dkmeans.kernels.threads import for_each, sensible_threads, tiles
+from dkmeans.kernels.threads import cap_threads, for_each, tiles
 
 TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 MAX_TILE_ROWS = 1 << 15
@@ -111,7 +111,7 @@ class Part:
             full_weights=weights,
             n_classes=n_classes,
             start=start,
-            n_threads=sensible_threads(n_threads),
+            n_threads=cap_threads(n_threads),
             memory_mb=memory_mb,
         )
 

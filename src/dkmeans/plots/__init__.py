@@ -1,13 +1,13 @@
-"""Pictures of models and of how they grew. matplotlib is imported when something is drawn."""
+"""Plots of models and of their growth. matplotlib is imported when something is drawn."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dkmeans.plots.cells import CellsDisplay
     from dkmeans.plots.certified import CertifiedAccuracyDisplay
     from dkmeans.plots.class_borders import ClassBordersDisplay
     from dkmeans.plots.confusion import ConfusionDisplay
+    from dkmeans.plots.decision_regions import CellsDisplay
     from dkmeans.plots.explanation import ExplanationDisplay
     from dkmeans.plots.growth import GrowthDisplay
     from dkmeans.plots.images import PrototypeImagesDisplay
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CellsDisplay": "cells",
+    "CellsDisplay": "decision_regions",
     "CertifiedAccuracyDisplay": "certified",
     "ClassBordersDisplay": "class_borders",
     "ConfusionDisplay": "confusion",
@@ -46,7 +46,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a display when it is first asked for."""
+    """Import a display on first access."""
     if name in _MODULES:
         return getattr(import_module(f"dkmeans.plots.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'dkmeans.plots' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Lines between the cells of prototypes in a plane."""
+"""Borders between the cells of prototypes in a plane."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +11,15 @@ def borders(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
     """Find the line segments between cells, and the two sites of each.
 
-    A site at a height h above the plane has the squared distance |p - s|^2 + h^2 from a point p of
-    it. Its cell is a polygon still (a power diagram), and may be empty.
+    A site at height h above the plane has the squared distance |p - s|^2 + h^2 to a point p of the
+    plane. Cells are still polygons (a power diagram), and may be empty.
 
     Parameters
     ----------
     sites : ndarray of shape (k, 2)
-        Places in the plane.
+        Positions in the plane.
     box : ndarray of shape (2, 2)
-        Lowest and highest corner of what is to be drawn; segments reach far beyond it.
+        Lowest and highest corner of the drawn area; segments may extend far beyond it.
     heights : ndarray of shape (k,), optional
         Distances from the plane; 0 if not given.
 
@@ -36,12 +36,12 @@ def borders(
     if k < 2:
         return np.empty((0, 2, 2)), np.empty((0, 2), dtype=np.intp)
     middle, size = box.mean(axis=0), float((box[1] - box[0]).max())
-    # Far helpers close the cells at the edge, and make the hull one of three dimensions.
+    # Distant helper sites close the cells at the edge, and keep the hull three-dimensional.
     helpers = 1e3 * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1.0]])
     places = np.concatenate([(sites.astype(np.float64) - middle) / size, helpers])
     high = np.zeros(k) if heights is None else heights.astype(np.float64) / size
     lift = (places**2).sum(axis=1) + np.append(high**2, np.zeros(4))
-    # The lowest faces of the lifted points are the corners of the cells, by duality.
+    # By duality, the lower faces of the hull of the lifted points are the corners of the cells.
     hull = ConvexHull(np.column_stack([places, lift]), qhull_options="Qt")
     normals = hull.equations[:, :3]
     low = normals[:, 2] < -1e-12

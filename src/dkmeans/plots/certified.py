@@ -1,4 +1,4 @@
-"""How many rows are right, and stay so when they are changed a little."""
+"""Certified accuracy: share of correctly classified rows under small perturbations."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,25 +7,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import check_labels, open_model
+from dkmeans.plots.inputs import check_labels, unwrap_pipeline
 from dkmeans.plots.style import color, marker, plural
 
 
 @dataclass
 class CertifiedAccuracyDisplay(Display):
-    """Share of rows that are predicted right and have at least some certified radius.
+    """Share of rows that are classified correctly, by certified radius.
 
-    Build it with `from_estimator`. The curve starts at the accuracy, and at radius r it is a lower
-    bound on the accuracy against anyone who may change every row by up to r.
+    Build it with `from_estimator`. The curve starts at the accuracy. At radius r, it is a lower
+    bound on the accuracy if every row may be changed by up to r.
 
     Parameters
     ----------
     radii : ndarray of shape (n_samples,)
         Certified radius of each row.
     right : ndarray of shape (n_samples,)
-        Whether its class is predicted right.
+        Whether its class is predicted correctly.
     steps : str
-        What was done to rows before the model saw them, where radii are measured.
+        Pipeline steps before the model; radii are distances after these steps.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CertifiedAccuracyDisplay(Display):
             Fitted; also at the end of a pipeline, whose earlier steps are then applied to X. Radii
             are distances after these steps.
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, best of all held-out ones.
+            Rows, preferably held out.
         y : array-like of shape (n_samples,)
             Their class labels.
 
@@ -66,23 +66,23 @@ class CertifiedAccuracyDisplay(Display):
         >>> display.at([0.0, 0.1, 0.5]).round(2).tolist()
         [0.97, 0.91, 0.69]
         """
-        opened = open_model(estimator)
+        opened = unwrap_pipeline(estimator)
         labels = check_labels(X, y, opened.model.classes_)
         why = opened.model.explain(opened.rows(X))
         return cls(why.radius, why.label == labels, opened.steps)
 
     def at(self, radii: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Compute the certified accuracy at some radii: it holds for changes of up to so much.
+        """Compute the certified accuracy at some radii.
 
         Parameters
         ----------
         radii : array-like
-            Lengths of changes.
+            Largest changes of a row, as distances.
 
         Returns
         -------
         accuracy : ndarray of the same shape
-            Shares of the rows.
+            Share of rows that are correct under any change up to each radius.
         """
         safe = np.sort(self.radii[self.right])
         return (len(safe) - np.searchsorted(safe, radii, side="left")) / max(len(self.right), 1)
@@ -97,7 +97,7 @@ class CertifiedAccuracyDisplay(Display):
         label : str
             Name of the curve in the legend.
         number : int
-            Of its colour, for several curves on the same axes.
+            Index of its colour, for several curves on the same axes.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class CertifiedAccuracyDisplay(Display):
         finite = self.radii[np.isfinite(self.radii)]
         end = 1.03 * float(finite.max(initial=0.0)) or 1.0
         radii = np.unique(np.concatenate([[0.0], finite, [end]]))
-        # The share falls right after a radius that some row has.
+        # The share drops just after the radius of a row.
         ax.step(radii, 100 * self.at(radii), where="pre", color=color(number), lw=1.6, label=label)
         start = 100 * float(self.right.mean())
         dot = {"color": color(number), "ms": 5, "clip_on": False, "zorder": 3, "ls": ""}
@@ -118,7 +118,7 @@ class CertifiedAccuracyDisplay(Display):
         ax.set(ylim=(0, 101), xlim=(0, max(end, ax.get_xlim()[1])))
         ax.grid(color="0.9")
         ax.set_axisbelow(True)
-        if self._is_ours:
+        if self._owns_figure:
             ax.set_title(f"Certified accuracy of {plural(len(self.right), 'row')}", fontsize=10)
         ax.legend(framealpha=0.9, edgecolor="none")
         return self

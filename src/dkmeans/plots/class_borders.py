@@ -1,4 +1,4 @@
-"""Which classes meet, and what it cost to tell them apart."""
+"""Pairs of adjacent classes, and the prototypes needed to separate them."""
 
 import textwrap
 from dataclasses import dataclass
@@ -8,28 +8,29 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
-from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import SMALL, names, plural, wrapped
+from dkmeans.plots.inputs import unwrap_pipeline
+from dkmeans.plots.style import SMALL_PT, names, plural, wrapped
 from dkmeans.results.answers import ClassBorders
 
-_LEAST_FONT = 4.5  # points; smaller text is no text
+MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
 
 
 @dataclass
 class ClassBordersDisplay(Display):
-    """Pairs of classes: the prototypes that they cost, and how many face each other.
+    """Pairs of classes: prototypes needed to separate them, and prototypes that face each other.
 
-    Build it with `from_estimator`, or call `model.class_borders().plot()`. Below the diagonal are
-    the prototypes that a pair cost, above it the pairs of prototypes that face each other;
-    a dot there tells that rows of one class lie in cells of the other, and nothing else. Pairs that
-    do not meet are left white. The costliest pairs are framed and named.
+    Build it with `from_estimator`, or call `model.class_borders().plot()`. The lower triangle shows
+    the number of prototypes that a pair of classes cost, the upper triangle the number of pairs of
+    prototypes that face each other. A dot marks pairs whose only contact is that rows of one class
+    lie in cells of the other. Pairs without contact are white. The costliest pairs are framed and
+    named.
 
     Parameters
     ----------
     borders : ClassBorders
         The pairs.
     classes : ndarray of shape (n_classes,)
-        Class labels, in the order in which they are drawn.
+        Class labels, in drawing order.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class ClassBordersDisplay(Display):
         >>> display.matrix("prototypes").tolist()
         [[0, 0, 0], [0, 0, 3], [0, 3, 0]]
         """
-        model = open_model(estimator).model
+        model = unwrap_pipeline(estimator).model
         return cls(model.class_borders(), model.classes_)
 
     def matrix(self, column: str) -> npt.NDArray[Any]:
@@ -73,7 +74,7 @@ class ClassBordersDisplay(Display):
         Parameters
         ----------
         column : {"prototypes", "facing"}
-            Which one.
+            Name of the column.
 
         Returns
         -------
@@ -94,7 +95,7 @@ class ClassBordersDisplay(Display):
         ax : matplotlib axes, optional
             Where to draw; a new figure if not given.
         most : int
-            How many pairs to frame and name.
+            Number of pairs to frame and name.
 
         Returns
         -------
@@ -102,7 +103,7 @@ class ClassBordersDisplay(Display):
             With `figure_` and `ax_` set.
         """
         n, texts = len(self.classes), names(self.classes, 14)
-        label = 0.075 * max(map(len, texts))  # inches, if it is written large
+        label = 0.075 * max(map(len, texts))  # inches, at the largest font
         side = float(np.clip(2.4 + 0.19 * n, 3.0, 10.5))
         ax = self._begin(ax, (side + label + 1.8, side + label + 0.9))
         wide, tall = inches(ax)
@@ -112,7 +113,7 @@ class ClassBordersDisplay(Display):
         ax.plot(b, a, ".", color="0.35", ms=float(np.clip(0.25 * cell, 1.5, 5)))
         self._frame(ax, texts, most, int(n * cell / 4.2))
         font = float(np.clip(0.8 * cell, 4, 9))
-        step = max(1, int(np.ceil(_LEAST_FONT / cell)))
+        step = max(1, int(np.ceil(MIN_FONT_PT / cell)))
         places = np.arange(0, n, step)
         shown = [texts[i] for i in places]
         turn = 90 if max(map(len, shown)) * 0.6 * font > cell * step else 0
@@ -133,7 +134,7 @@ class ClassBordersDisplay(Display):
         return np.asarray((self.borders.facing == 0) & (self.borders.prototypes == 0))
 
     def _fill(self, ax: Any, cell: float) -> None:
-        """Colour the two triangles, each by a scale of its own, and write the numbers."""
+        """Colour the two triangles, each with its own scale, and write the numbers."""
         from matplotlib.ticker import MaxNLocator
 
         n = len(self.classes)
@@ -144,30 +145,30 @@ class ClassBordersDisplay(Display):
             ("prototypes", ~above.T, "Blues", "below: prototypes that it cost"),
         ):
             values = self.matrix(column)
-            # The upper third of a scale would be too dark for black figures.
+            # The upper third of a colour map is too dark for black text.
             top = 1.5 * max(int(values.max(initial=0)), 1)
             seen = np.ma.masked_array(values, hidden | (values == 0))
             image = ax.imshow(seen, cmap=scale, vmin=0, vmax=top, aspect="equal")
             bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, shrink=0.85, aspect=28, pad=0.02)
             bar.ax.set_ylim(0, max(int(values.max(initial=0)), 1))
             bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-            bar.ax.tick_params(labelsize=SMALL)
-            bar.set_label(words, fontsize=SMALL)
+            bar.ax.tick_params(labelsize=SMALL_PT)
+            bar.set_label(words, fontsize=SMALL_PT)
             font = min(9.0, 0.6 * cell, 1.5 * cell / len(str(values.max(initial=0))))
-            if font < _LEAST_FONT:
+            if font < MIN_FONT_PT:
                 continue
             for i, j in np.argwhere(~np.ma.getmaskarray(seen)):
                 ax.text(j, i, str(values[i, j]), ha="center", va="center", fontsize=font)
 
     def _frame(self, ax: Any, texts: list[str], most: int, wide: int) -> None:
-        """Frame and name the costliest pairs, in lines of so many letters."""
+        """Frame and name the costliest pairs, in lines of `wide` characters."""
         from matplotlib.patches import Rectangle
 
         costs = self.borders.prototypes
         title = f"Classes meet in {plural(len(self.borders), 'pair')}"
         title += f"; telling them apart cost {plural(int(costs.sum()), 'prototype')}"
         ax.set_title(textwrap.fill(title, max(wide, 30)), fontsize=9)
-        # Pairs that tie with one left out are left out, too, unless all do.
+        # Also leave out pairs that tie with the first one left out, unless all tie.
         least = int(costs[most]) if most < len(costs) else 0
         least = 0 if len(costs) and least == costs[0] else least
         told = []
@@ -179,8 +180,8 @@ class ClassBordersDisplay(Display):
             ax.add_patch(Rectangle((low - 0.5, high - 0.5), 1, 1, **frame))
             told.append(f"{texts[low]}\N{EN DASH}{texts[high]} ({costs[row]})")
         if told:
-            # Spaces at which lines are not broken.
+            # No line breaks within a pair.
             listed = ", ".join(text.replace(" ", "\u00a0") for text in told)
             lines = wrapped(f"costliest: {listed}", max(wide, 24))
-            ax.set_xlabel(f"class\n{lines}", fontsize=SMALL + 1)
-        ax.set_ylabel("class", fontsize=SMALL + 1)
+            ax.set_xlabel(f"class\n{lines}", fontsize=SMALL_PT + 1)
+        ax.set_ylabel("class", fontsize=SMALL_PT + 1)

@@ -1,4 +1,4 @@
-"""Which class is taken for which, with totals beside."""
+"""Confusion matrix with totals."""
 
 import textwrap
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import check_labels
-from dkmeans.plots.style import SMALL, color, names, weight, wrapped
+from dkmeans.plots.style import SMALL_PT, color, names, weight, wrapped
 
 Shares = Literal["true", "pred", "all"]
-_BAR, _GAP = 0.16, 0.02  # of the matrix, for totals and for the space before them
-_LEAST_FONT = 4.5  # points; smaller text is no text
+TOTALS_SHARE, GAP_SHARE = 0.16, 0.02  # size of the totals and of the gap, relative to the matrix
+MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
 
 
 @dataclass
 class ConfusionDisplay(Display):
-    """Rows of each class against the class that they are taken for.
+    """Confusion matrix: true classes against predicted classes.
 
-    Build it with `from_estimator` or `from_predictions`. Errors have a colour scale of their own,
-    so that they are seen however rare they are; the most frequent ones are framed and named.
-    Totals of true classes are to the right, those of predicted ones on top, the wrong part of
-    each hatched.
+    Build it with `from_estimator` or `from_predictions`. Errors have their own colour scale, so
+    that rare ones are visible; the most frequent ones are framed and named. Totals of the true
+    classes are on the right, those of the predicted classes on top, with the misclassified part
+    hatched.
 
     Parameters
     ----------
     matrix : ndarray of shape (n_classes, n_classes)
-        Weight of the rows of each class (line) that are taken for each class (column).
+        Weight of the rows of each class (line) that are predicted as each class (column).
     classes : ndarray of shape (n_classes,)
         Class labels.
     normalize : {"true", "pred", "all"} or None
-        Write shares of each line, of each column or of all instead of weights.
+        Write shares of each line, of each column or of all rows instead of weights.
 
     Attributes
     ----------
@@ -54,20 +54,20 @@ class ConfusionDisplay(Display):
         sample_weight: Any = None,
         normalize: Shares | None = None,
     ) -> Self:
-        """Predict labelled rows, and count.
+        """Predict labelled rows, and count the predictions.
 
         Parameters
         ----------
         estimator : classifier
-            Fitted: a `DiscriminativeKMeans`, a pipeline, or any other to compare with.
+            Any fitted classifier or pipeline.
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, best of all held-out ones.
+            Rows, preferably held out.
         y : array-like of shape (n_samples,)
             Their class labels.
         sample_weight : array-like of shape (n_samples,), optional
             Their weights.
         normalize : {"true", "pred", "all"} or None
-            Write shares of each line, of each column or of all instead of weights.
+            Write shares of each line, of each column or of all rows instead of weights.
 
         Returns
         -------
@@ -93,18 +93,18 @@ class ConfusionDisplay(Display):
     def from_predictions(
         cls, y: Any, y_pred: Any, *, sample_weight: Any = None, normalize: Shares | None = None
     ) -> Self:
-        """Count how often each class was taken for each.
+        """Count how often each class is predicted as each class.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,)
             Class labels.
         y_pred : array-like of shape (n_samples,)
-            Predicted ones.
+            Predicted class labels.
         sample_weight : array-like of shape (n_samples,), optional
             Weights.
         normalize : {"true", "pred", "all"} or None
-            Write shares of each line, of each column or of all instead of weights.
+            Write shares of each line, of each column or of all rows instead of weights.
 
         Returns
         -------
@@ -129,21 +129,21 @@ class ConfusionDisplay(Display):
         return cls(np.bincount(cell, sample_weight, n * n).reshape(n, n), classes, normalize)
 
     def most_confused(self, most: int = 5) -> list[tuple[Any, Any, float]]:
-        """List the pairs of classes that are confused most.
+        """List the pairs of classes that are confused most often.
 
         Parameters
         ----------
         most : int
-            Longest list.
+            Maximum number of pairs.
 
         Returns
         -------
         pairs : list of (true label, predicted label, weight of rows)
-            Heaviest first, without those that are confused as little as the first one left out.
+            Heaviest first. Pairs that tie with the first one left out are left out too.
         """
         return [
             (self.classes[i], self.classes[j], self.matrix[i, j].item())
-            for i, j in self._worst(most)
+            for i, j in self._most_confused_pairs(most)
         ]
 
     def plot(self, ax: Any = None, *, most: int = 5) -> Self:
@@ -154,7 +154,7 @@ class ConfusionDisplay(Display):
         ax : matplotlib axes, optional
             Where to draw; a new figure if not given.
         most : int
-            How many pairs to frame and name.
+            Number of pairs to frame and name.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class ConfusionDisplay(Display):
         from matplotlib.patches import Rectangle
 
         n, texts = len(self.classes), names(self.classes, 14)
-        label = 0.075 * max(map(len, texts))  # inches, if it is written large
+        label = 0.075 * max(map(len, texts))  # inches, at the largest font
         side = float(np.clip(2.6 + 0.21 * n, 3.2, 11.5))
         ax = self._begin(ax, (side + label + 1.1, side + label + 1.0))
         cell = _cell_points(ax, n, label)
@@ -175,13 +175,13 @@ class ConfusionDisplay(Display):
         errors = np.ma.masked_array(shares, right | (shares == 0))
         ax.imshow(np.ma.masked_array(shares, ~right), cmap="Blues", vmax=1.6, **look)
         ax.imshow(errors, cmap="Oranges", vmax=1.8 * worst, **look)
-        pairs = self._worst(most)
+        pairs = self._most_confused_pairs(most)
         for i, j in pairs:
             frame: dict[str, Any] = {"fill": False, "ec": "black", "lw": 1.3}
             ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **frame))
         self._write_cells(ax, cell)
         font = float(np.clip(0.8 * cell, 4, 9))
-        step = max(1, int(np.ceil(_LEAST_FONT / cell)))
+        step = max(1, int(np.ceil(MIN_FONT_PT / cell)))
         places = np.arange(0, n, step)
         shown = [texts[i] for i in places]
         turn = 90 if max(map(len, shown)) * 0.6 * font > cell * step else 0
@@ -190,21 +190,21 @@ class ConfusionDisplay(Display):
         ax.set(ylabel="true class", xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
         above = self._totals(ax, cell)
         self._describe(ax, pairs, texts, above, int(n * cell / 4))
-        if self._is_ours:  # bars grow with the matrix, so the layout takes two steps
+        if self._owns_figure:  # the size of the bars depends on a first layout
             self._figure.draw_without_rendering()
         return self
 
-    def _worst(self, most: int) -> list[tuple[int, int]]:
+    def _most_confused_pairs(self, most: int) -> list[tuple[int, int]]:
         errors = self.matrix * ~np.eye(len(self.classes), dtype=bool)
         order = np.argsort(-errors, axis=None, kind="stable")
         least = errors.flat[order[most]] if most < len(order) else 0
-        # Pairs that tie with one left out are left out, too, unless all do.
+        # Also leave out pairs that tie with the first one left out, unless all tie.
         if least == errors.flat[order[0]]:
             least = 0
         pairs = (np.unravel_index(place, errors.shape) for place in order[:most])
         return [(int(i), int(j)) for i, j in pairs if errors[i, j] > least]
 
-    def _written(self) -> list[list[str]]:
+    def _cell_texts(self) -> list[list[str]]:
         matrix = self.matrix
         totals = {"true": matrix.sum(axis=1, keepdims=True), "pred": matrix.sum(axis=0)}
         if self.normalize is None:
@@ -213,10 +213,10 @@ class ConfusionDisplay(Display):
         return [[f"{value:.3g}" if value else "" for value in line] for line in shares]
 
     def _write_cells(self, ax: Any, cell: float) -> None:
-        written = self._written()
+        written = self._cell_texts()
         longest = max(len(text) for line in written for text in line)
         font = min(9.0, 0.5 * cell, 1.3 * cell / longest)
-        if font < _LEAST_FONT:
+        if font < MIN_FONT_PT:
             return
         for i, line in enumerate(written):
             for j, text in enumerate(line):
@@ -226,7 +226,7 @@ class ConfusionDisplay(Display):
     def _describe(
         self, ax: Any, pairs: list[tuple[int, int]], texts: list[str], above: float, wide: int
     ) -> None:
-        """Write title and labels, in lines of so many letters, the title so many points above."""
+        """Write the title, `above` points over the matrix, and labels `wide` characters wide."""
         total = self.matrix.sum()
         wrong = total - np.trace(self.matrix)
         title = f"{wrong / (total or 1):.1%} of {weight(total)} rows misclassified"
@@ -234,20 +234,20 @@ class ConfusionDisplay(Display):
             whole = {"true": "true class", "pred": "predicted class", "all": "all rows"}
             title += f", cells in % of {whole[self.normalize]}"
         title = textwrap.fill(title, max(wide, 30))
-        ax.set_title(title, fontsize=9, y=1 + _BAR + _GAP, pad=above)
+        ax.set_title(title, fontsize=9, y=1 + TOTALS_SHARE + GAP_SHARE, pad=above)
         label = "predicted class"
         if pairs:
             told = [f"{texts[i]} → {texts[j]} ({weight(self.matrix[i, j])})" for i, j in pairs]
-            # Spaces at which lines are not broken.
+            # No line breaks within a pair.
             listed = ", ".join(text.replace(" ", "\u00a0") for text in told)
             label += "\n" + wrapped(f"most\u00a0confused: {listed}", max(wide, 24))
-        ax.set_xlabel(label, fontsize=SMALL + 1)
+        ax.set_xlabel(label, fontsize=SMALL_PT + 1)
 
     def _totals(self, ax: Any, cell: float) -> float:
-        """Draw totals beside and above the matrix; give the points that text needs above it."""
+        """Draw totals beside and above the matrix; return the height of the text above, in pt."""
         right, n = np.diag(self.matrix), len(self.classes)
-        beside = ax.inset_axes([1 + _GAP, 0, _BAR, 1])
-        above = ax.inset_axes([0, 1 + _GAP, 1, _BAR])
+        beside = ax.inset_axes([1 + GAP_SHARE, 0, TOTALS_SHARE, 1])
+        above = ax.inset_axes([0, 1 + GAP_SHARE, 1, TOTALS_SHARE])
         of_true, of_predicted = self.matrix.sum(axis=1), self.matrix.sum(axis=0)
         bars = {"ec": "white", "lw": 0.3}
         wrong = bars | {"color": color(4), "hatch": "////" if cell > 6 else None}
@@ -268,11 +268,11 @@ class ConfusionDisplay(Display):
             loc="lower left",
             bbox_to_anchor=(1, 1),
             frameon=False,
-            fontsize=SMALL - 1,
+            fontsize=SMALL_PT - 1,
             handlelength=1,
         )
-        font = min(float(SMALL), 0.6 * cell)
-        if font < _LEAST_FONT:
+        font = min(float(SMALL_PT), 0.6 * cell)
+        if font < MIN_FONT_PT:
             return 4.0
         longest = max(len(weight(total)) for total in of_predicted)
         turn = 90 if 0.65 * font * longest > cell else 0
@@ -288,8 +288,8 @@ class ConfusionDisplay(Display):
 
 
 def _cell_points(ax: Any, n: int, label: float) -> float:
-    """Points per cell, about: the layout is not known yet."""
+    """Estimate the points per cell before the layout is known."""
     wide, tall = inches(ax)
-    # The default place of axes leaves room for labels, which the layout gives back.
+    # Default axes reserve margins for labels, which the constrained layout reclaims.
     side = min(wide / 0.775 - 0.8, tall / 0.77 - 1.2) - label
-    return 72 * max(side, 0.5) / (1 + _BAR) / n
+    return 72 * max(side, 0.5) / (1 + TOTALS_SHARE) / n

@@ -1,50 +1,49 @@
-"""What all displays share: a figure of their own, or a place in somebody else's."""
+"""Base classes of displays: draw into a new figure or into given axes."""
 
 from io import BytesIO
 from typing import Any, Self
 
 
 class Display:
-    """A picture that is drawn by `plot`, or when its figure is first asked for.
+    """A plot, drawn by `plot` or on first access to its figure.
 
-    Figures are not registered with pyplot, so they need not be closed. As the last value of a
-    notebook's cell a display shows itself; elsewhere use `figure_.savefig`, or pass axes of your
-    own to `plot`.
+    Figures are not registered with pyplot, so they need not be closed. A notebook shows a display
+    that is the last value of a cell; elsewhere use `figure_.savefig`, or pass axes to `plot`.
 
     Attributes
     ----------
     figure_ : matplotlib figure
         Where it is drawn.
     ax_ : matplotlib axes
-        The axes. Displays of many panels have `axes_` as well, an array; their `ax_` is the axes
-        whose place the panels took, or None.
+        The axes. Displays with many panels also have `axes_`, an array; their `ax_` is the axes
+        that the panels replaced, or None.
     """
 
     _figure: Any = None
     _ax: Any = None
     _axes: Any = None
-    _is_ours = False
+    _owns_figure = False
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the picture."""
+        """Draw the plot."""
         raise NotImplementedError
 
     @property
     def figure_(self) -> Any:
-        """Figure, drawn now if it has not been yet."""
+        """Figure; drawn on first access."""
         return self._drawn()._figure
 
     @property
     def ax_(self) -> Any:
-        """Axes, drawn now if they have not been yet."""
+        """Axes; drawn on first access."""
         return self._drawn()._ax
 
     def _drawn(self) -> Self:
         return self if self._figure is not None else self.plot()
 
     def _begin(self, ax: Any, size: tuple[float, float]) -> Any:
-        """Take the axes given, or make a figure of a size in inches."""
-        self._is_ours = ax is None
+        """Use the given axes, or create a figure of a size in inches."""
+        self._owns_figure = ax is None
         if ax is None:
             from matplotlib.figure import Figure
 
@@ -53,9 +52,9 @@ class Display:
         return ax
 
     def _repr_png_(self) -> bytes | None:
-        """Show our own figures in notebooks; others are shown by those who made them."""
+        """Show the figure in notebooks, unless the user created it."""
         self._drawn()
-        if not self._is_ours:
+        if not self._owns_figure:
             return None
         buffer = BytesIO()
         self._figure.savefig(buffer, format="png", dpi=100)
@@ -63,25 +62,25 @@ class Display:
 
 
 def inches(ax: Any) -> tuple[float, float]:
-    """Width and height that axes have before the layout is made."""
-    place, figure = ax.get_position(), ax.figure  # which may be a part of a figure
+    """Return width and height of axes before the layout is computed."""
+    place, figure = ax.get_position(), ax.figure  # may be a SubFigure
     wide, tall = figure.bbox.width / figure.dpi, figure.bbox.height / figure.dpi
     return float(place.width * wide), float(place.height * tall)
 
 
 class PanelsDisplay(Display):
-    """A display of many panels."""
+    """A display with many panels."""
 
     @property
     def axes_(self) -> Any:
-        """Array of axes, one per panel, drawn now if they have not been yet."""
+        """Array of axes, one per panel; drawn on first access."""
         return self._drawn()._axes
 
     def _begin_panels(
         self, ax: Any, lines: int, columns: int, size: tuple[float, float], **sharing: Any
     ) -> Any:
-        """Divide the place of the axes given, or a new figure, into panels."""
-        self._is_ours = ax is None
+        """Divide the given axes, or a new figure, into panels."""
+        self._owns_figure = ax is None
         if ax is None:
             from matplotlib.figure import Figure
 

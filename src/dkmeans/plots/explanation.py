@@ -1,4 +1,4 @@
-"""Predictions explained by images: the row, what won, what stands for it, what came next."""
+"""Predictions explained by images: row, winning prototype, its exemplar and nearest rival."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import PanelsDisplay
-from dkmeans.plots.images import as_images, in_shades
-from dkmeans.plots.inputs import dense, open_model, some_rows
-from dkmeans.plots.style import SMALL, plural, short, weight
+from dkmeans.plots.images import as_images, rescale_images
+from dkmeans.plots.inputs import dense, take_rows, unwrap_pipeline
+from dkmeans.plots.style import SMALL_PT, plural, short, weight
 from dkmeans.results.answers import Explanation
 
-_WIDE = 1.65  # inches per image, for the words above it
+IMAGE_WIDTH_IN = 1.65  # leaves room for the caption
 
 
 @dataclass
@@ -24,15 +24,15 @@ class ExplanationDisplay(PanelsDisplay):
     Parameters
     ----------
     explanation : Explanation
-        What is told of each row that is drawn.
+        Explanation of each row drawn.
     queries : ndarray of shape (n_rows, height, width) or (n_rows, height, width, 3)
         The rows.
     prototypes : ndarray of the same shape
-        The winning prototype of each.
+        The winning prototype of each row.
     rivals : ndarray of the same shape, or None
         The nearest prototype of another class; None if there is only one class.
     exemplars : ndarray of the same shape, or None
-        Training rows, NaN where none is known; None if they are not to be drawn.
+        Exemplars (training rows), NaN where unknown; None to leave them out.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ExplanationDisplay(PanelsDisplay):
         X_train: Any = None,
         max_rows: int = 8,
     ) -> Self:
-        """Explain rows, and take the images.
+        """Explain rows.
 
         Parameters
         ----------
@@ -65,11 +65,11 @@ class ExplanationDisplay(PanelsDisplay):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows to explain.
         image_shape : (height, width) or (height, width, 3)
-            How the features make up an image, line by line.
+            Shape of an image; features are its pixels, line by line.
         X_train : array-like or CSR matrix, optional
-            The rows that the model was fitted on; without them exemplars are left out.
+            Training rows of the model; without them, exemplars are left out.
         max_rows : int
-            Most rows to draw, the first ones.
+            Maximum number of rows to draw, from the first.
 
         Returns
         -------
@@ -88,8 +88,8 @@ class ExplanationDisplay(PanelsDisplay):
         >>> display.exemplars.shape
         (5, 8, 8)
         """
-        opened = open_model(estimator)
-        rows = some_rows(X, np.arange(min(max_rows, X.shape[0] if hasattr(X, "shape") else len(X))))
+        opened = unwrap_pipeline(estimator)
+        rows = take_rows(X, np.arange(min(max_rows, X.shape[0] if hasattr(X, "shape") else len(X))))
         found = opened.model.explain(opened.rows(rows))
         if X_train is not None and opened.before is not None:
             X_train = opened.rows(X_train)
@@ -106,18 +106,18 @@ class ExplanationDisplay(PanelsDisplay):
         X_train: Any = None,
         max_rows: int = 8,
     ) -> Self:
-        """Take the images that belong to an explanation.
+        """Collect the images of an explanation.
 
         Parameters
         ----------
         explanation : Explanation
-            What `model.explain` returned.
+            Result of `model.explain`.
         image_shape : (height, width) or (height, width, 3)
-            How the features make up an image, line by line.
+            Shape of an image; features are its pixels, line by line.
         X_train : array-like or CSR matrix, optional
-            The rows that the model was fitted on; without them exemplars are left out.
+            Training rows of the model; without them, exemplars are left out.
         max_rows : int
-            Most rows to draw, the first ones.
+            Maximum number of rows to draw, from the first.
 
         Returns
         -------
@@ -161,15 +161,20 @@ class ExplanationDisplay(PanelsDisplay):
             "its exemplar": self.exemplars,
             "nearest rival": self.rivals,
         }
-        # Refined prototypes reach beyond the data, which should not look the paler for it.
+        # Scale by the rows: refined prototypes exceed the data range and would make rows pale.
         shades = {
-            name: in_shades(values, self.queries)
+            name: rescale_images(values, self.queries)
             for name, values in images.items()
             if values is not None
         }
         n = len(self.queries)
-        tall = 0.75 * _WIDE * float(np.clip(np.divide(*self.queries.shape[1:3]), 0.25, 4)) + 0.5
-        panels = self._begin_panels(ax, n, len(shades), (_WIDE * len(shades), tall * n + 0.5))
+        tall = (
+            0.75 * IMAGE_WIDTH_IN * float(np.clip(np.divide(*self.queries.shape[1:3]), 0.25, 4))
+            + 0.5
+        )
+        panels = self._begin_panels(
+            ax, n, len(shades), (IMAGE_WIDTH_IN * len(shades), tall * n + 0.5)
+        )
         for (name, shown), line in zip(shades.items(), panels.T, strict=True):
             for i, axes in enumerate(line):
                 axes.set(xticks=[], yticks=[])
@@ -178,13 +183,13 @@ class ExplanationDisplay(PanelsDisplay):
                 else:
                     axes.imshow(shown[i], vmin=0, vmax=1, cmap="gray_r")
                 head = f"{name}\n" if i == 0 else ""
-                axes.set_title(head + self._words(name, i), fontsize=SMALL, pad=3)
-        if self._is_ours:
+                axes.set_title(head + self._caption(name, i), fontsize=SMALL_PT, pad=3)
+        if self._owns_figure:
             what = "Predictions explained: no change shorter than the radius gives another class"
-            self._figure.suptitle(what, fontsize=SMALL + 1)
+            self._figure.suptitle(what, fontsize=SMALL_PT + 1)
         return self
 
-    def _words(self, name: str, i: int) -> str:
+    def _caption(self, name: str, i: int) -> str:
         told = self.explanation
         if name == "row":
             radius = f"radius {told.radius[i]:.3g}"
@@ -200,7 +205,7 @@ class ExplanationDisplay(PanelsDisplay):
 
 
 def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
-    """Take the training rows that are named, NaN where none is."""
+    """Take the exemplars from the training rows; NaN where unknown."""
     n_rows = X_train.shape[0] if hasattr(X_train, "shape") else len(X_train)
     known = np.flatnonzero(shown.exemplar >= 0)
     if len(known) and shown.exemplar.max() >= n_rows:
@@ -210,7 +215,7 @@ def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
         )
     found = np.full((len(shown), shown.centers.shape[1]), np.nan)
     if len(known):
-        rows = dense(some_rows(X_train, shown.exemplar[known]))
+        rows = dense(take_rows(X_train, shown.exemplar[known]))
         if rows.shape[1] != found.shape[1]:
             raise ValueError(
                 f"X_train has {rows.shape[1]} features, but the prototypes have {found.shape[1]}."

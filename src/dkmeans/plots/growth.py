@@ -1,4 +1,4 @@
-"""The growth of a model in the plane, round by round."""
+"""Growth of a model in the plane, round by round."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,11 +15,11 @@ from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural
 from dkmeans.prepare import prepare
 from dkmeans.prototypes import Prototypes
-from dkmeans.questions.search import nearest
+from dkmeans.questions.nearest_prototype import nearest
 
-_GRID = 300  # points per side at which cells are looked up
-_PANEL = 3.2  # inches
-_MANY = 6  # classes; more would fill the picture with their names
+GRID_POINTS = 300  # per side
+PANEL_WIDTH_IN = 3.2
+MAX_ROW_ENTRIES = 6  # with more classes, the legend lists prototypes only
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GrowthDisplay(PanelsDisplay):
     X : ndarray of shape (n_samples, 2)
         Rows.
     y : ndarray of shape (n_samples,)
-        Classes by number.
+        Class indices.
     classes : ndarray
         Class labels.
     panels : list of Panel
@@ -63,7 +63,7 @@ class GrowthDisplay(PanelsDisplay):
     def from_estimator(
         cls, estimator: DiscriminativeKMeans, X: Any, y: Any, *, max_panels: int = 12
     ) -> Self:
-        """Fit a copy of an estimator and keep what it looked like on the way.
+        """Fit a copy of an estimator and record its prototypes after each round.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class GrowthDisplay(PanelsDisplay):
         y : array-like of shape (n_samples,)
             Class labels.
         max_panels : int
-            Most panels; if there were more rounds, some in the middle are left out.
+            Maximum number of panels; with more rounds, some in the middle are left out.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class GrowthDisplay(PanelsDisplay):
                 )
             run, _ = start_run(prepared)
             states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(run)]
-        kept = _early_first(len(states), max_panels)
+        kept = _choose_rounds(len(states), max_panels)
         return cls(training.X, training.y, training.classes, [states[i] for i in kept])
 
     def plot(self, ax: Any = None, *, columns: int = 4) -> Self:
@@ -114,8 +114,8 @@ class GrowthDisplay(PanelsDisplay):
         margin = 0.08 * (high - low).max() or 1.0
         box = np.stack([low - margin, high + margin])
         width, height = box[1] - box[0]
-        tall = _PANEL * float(np.clip(height / width, 0.3, 2)) + 0.35
-        wide = _PANEL * columns if ax is None else ax.figure.bbox.width / ax.figure.dpi
+        tall = PANEL_WIDTH_IN * float(np.clip(height / width, 0.3, 2)) + 0.35
+        wide = PANEL_WIDTH_IN * columns if ax is None else ax.figure.bbox.width / ax.figure.dpi
         n_entries, n_columns = self._entries(wide)
         size = (wide, tall * lines + 0.3 + 0.22 * -(-n_entries // n_columns))
         panels = self._begin_panels(ax, lines, columns, size, sharex=True, sharey=True)
@@ -134,10 +134,10 @@ class GrowthDisplay(PanelsDisplay):
         return self
 
     def _entries(self, wide: float) -> tuple[int, int]:
-        """Count entries of the legend, and its columns in so many inches."""
+        """Return the number of legend entries, and of legend columns that fit in `wide` inches."""
         n_classes = len(self.classes)
-        # Rows look like their prototypes, so with many classes these are enough.
-        n_entries = 2 * n_classes if n_classes <= _MANY else n_classes
+        # Rows have the colour and marker of their prototypes, which suffice with many classes.
+        n_entries = 2 * n_classes if n_classes <= MAX_ROW_ENTRIES else n_classes
         longest = len("prototype of class ") + max(map(len, names(self.classes)))
         return n_entries, min(n_entries, max(1, int(wide / (0.09 * longest + 0.45))))
 
@@ -146,9 +146,9 @@ class GrowthDisplay(PanelsDisplay):
         from matplotlib.colors import ListedColormap
 
         prototypes = panel.prototypes
-        xs, ys = (np.linspace(box[0, j], box[1, j], _GRID) for j in (0, 1))
+        xs, ys = (np.linspace(box[0, j], box[1, j], GRID_POINTS) for j in (0, 1))
         plane = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2).astype(self.X.dtype)
-        owner = nearest(plane, prototypes.centers, 1)[0].reshape(_GRID, _GRID)
+        owner = nearest(plane, prototypes.centers, 1)[0].reshape(GRID_POINTS, GRID_POINTS)
         n_classes = len(self.classes)
         axes.pcolormesh(
             xs,
@@ -178,10 +178,10 @@ class GrowthDisplay(PanelsDisplay):
         axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xticks=[], yticks=[])
 
 
-def _early_first(n_states: int, max_panels: int) -> list[int]:
-    """Choose states to show: all if they fit, else more of the early ones and the last."""
+def _choose_rounds(n_states: int, max_panels: int) -> list[int]:
+    """Choose the rounds to show: all if they fit, else the last and mostly early ones."""
     if n_states <= max_panels:
         return list(range(n_states))
     wanted = np.geomspace(1, n_states, max_panels) - 1
-    # Where rounding makes neighbours equal, the later one moves up.
+    # Where rounding makes neighbours equal, use the next round instead.
     return [max(round(w), i) for i, w in enumerate(wanted)]

@@ -1,4 +1,4 @@
-"""Prototypes as pictures, for data whose rows are images."""
+"""Prototypes as images, for data whose rows are images."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import PanelsDisplay
-from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import SMALL, names, weight
+from dkmeans.plots.inputs import unwrap_pipeline
+from dkmeans.plots.style import SMALL_PT, names, weight
 
-_LARGE, _LITTLE = 0.95, 0.6  # inches per image, for few classes and for many
+LARGE_IMAGE_IN, SMALL_IMAGE_IN = 0.95, 0.6  # image width for few and for many classes
 
 
 @dataclass
@@ -28,7 +28,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
     sizes : ndarray of shape (n_clusters,)
         Weight of each cluster.
     ids : ndarray of shape (n_clusters,), optional
-        Lasting identity of each.
+        Persistent id of each.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline.
         image_shape : (height, width) or (height, width, 3)
-            How the features make up an image, line by line.
+            Shape of an image; features are its pixels, line by line.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
         >>> display.images.shape
         (20, 8, 8)
         """
-        model = open_model(estimator).model
+        model = unwrap_pipeline(estimator).model
         centers = model.cluster_centers_
         images = as_images(centers, image_shape)
         return cls(images, model.cluster_classes_, model.cluster_sizes_, model.cluster_ids_)
@@ -79,7 +79,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
         ax : matplotlib axes, optional
             Its place is divided into panels; a new figure if not given.
         columns : int
-            Most images per class; the label of a class tells how many more there are.
+            Maximum number of images per class; the class label gives the total.
 
         Returns
         -------
@@ -88,21 +88,21 @@ class PrototypeImagesDisplay(PanelsDisplay):
         """
         classes, counts = np.unique(self.labels, return_counts=True)
         columns = min(columns, int(counts.max()))
-        inches = _LARGE if len(classes) <= 12 else _LITTLE
+        inches = LARGE_IMAGE_IN if len(classes) <= 12 else SMALL_IMAGE_IN
         titles = [
             f"class {name}" + f"\n{columns} of {count}" * bool(count > columns)
             for name, count in zip(names(classes), counts, strict=True)
         ]
         longest = max(len(line) for title in titles for line in title.split("\n"))
-        # Titles must not be wider than a single image.
+        # At least 3.2 inches, so that the title fits.
         width = max(inches * columns + 0.075 * longest + 0.3, 3.2)
         tall = inches * float(np.clip(np.divide(*self.images.shape[1:3]), 0.25, 4)) + 0.22
         panels = self._begin_panels(ax, len(classes), columns, (width, tall * len(classes) + 0.55))
         for axes in panels.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
-        shown = in_shades(self.images)
+        shown = rescale_images(self.images)
         for line, label, about in zip(panels, classes, titles, strict=True):
-            line[0].set_ylabel(about, rotation=0, ha="right", va="center", fontsize=SMALL + 1)
+            line[0].set_ylabel(about, rotation=0, ha="right", va="center", fontsize=SMALL_PT + 1)
             mine = np.flatnonzero(self.labels == label)
             largest_first = mine[np.argsort(-self.sizes[mine], kind="stable")]
             for axes, i in zip(line, largest_first, strict=False):
@@ -110,9 +110,9 @@ class PrototypeImagesDisplay(PanelsDisplay):
                 axes.set_frame_on(True)
                 size = weight(self.sizes[i])
                 title = size if self.ids is None else f"#{self.ids[i]}: {size}"
-                axes.set_title(title, fontsize=SMALL if inches == _LARGE else 5.5, pad=2)
+                axes.set_title(title, fontsize=SMALL_PT if inches == LARGE_IMAGE_IN else 5.5, pad=2)
         what = "weight" if self.ids is None else "#id: weight"
-        if self._is_ours:
+        if self._owns_figure:
             self._figure.suptitle(f"Prototypes, {what} of their rows", fontsize=10)
         return self
 
@@ -120,7 +120,7 @@ class PrototypeImagesDisplay(PanelsDisplay):
 def as_images(
     rows: npt.NDArray[np.floating], image_shape: tuple[int, ...]
 ) -> npt.NDArray[np.floating]:
-    """Turn rows, or prototypes, into images of a shape."""
+    """Reshape rows or prototypes into images."""
     if len(image_shape) not in (2, 3) or (len(image_shape) == 3 and image_shape[2] != 3):
         raise ValueError(
             f"image_shape={image_shape} must be (height, width), or (height, width, 3) for "
@@ -134,10 +134,10 @@ def as_images(
     return rows.reshape(-1, *image_shape)
 
 
-def in_shades(
+def rescale_images(
     images: npt.NDArray[np.floating], like: npt.NDArray[np.floating] | None = None
 ) -> npt.NDArray[np.float64]:
-    """Bring the values of images to between 0 and 1, as those of others if these are given."""
-    # A few repelled prototypes reach far beyond the data; they must not grey out the others.
+    """Rescale images to values between 0 and 1, by their own range or by that of `like`."""
+    # Percentiles: a few repelled prototypes far outside the data must not grey out the others.
     low, high = np.percentile(images if like is None else like, [1, 99])
     return np.clip((images - low) / ((high - low) or 1.0), 0, 1)

@@ -1,4 +1,4 @@
-"""What people hand to displays: models, also at the end of a pipeline, and rows."""
+"""Inputs of displays: models, possibly at the end of a pipeline, and rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,36 +14,36 @@ from dkmeans.estimator import DiscriminativeKMeans
 
 
 @dataclass(frozen=True)
-class Model:
-    """A fitted model, and the steps of a pipeline that come before it."""
+class FittedModel:
+    """A fitted model, and the pipeline steps before it."""
 
     model: Any
     before: Pipeline | None = None
 
     def rows(self, X: Any) -> Any:
-        """Bring rows to where the model sees them."""
+        """Apply the pipeline steps before the model."""
         return X if self.before is None else self.before.transform(X)
 
     def feature(self, number: int) -> str:
-        """Name a feature of the model."""
+        """Return the name of a feature of the model."""
         names = getattr(self.model, "feature_names_in_", None)
         if names is None and self.before is not None:
             try:
                 names = self.before.get_feature_names_out()
-            except (AttributeError, ValueError):  # not all steps know the names of what they make
+            except (AttributeError, ValueError):  # some steps do not name their outputs
                 names = None
         return f"feature {number}" if names is None else str(names[number])
 
     @property
     def steps(self) -> str:
-        """What was done to the rows beforehand, for a title; empty if nothing was."""
+        """Names of the pipeline steps before the model, for a title; may be empty."""
         if self.before is None:
             return ""
         return "after " + ", ".join(type(step).__name__ for _, step in self.before.steps)
 
 
-def open_model(estimator: Any) -> Model:
-    """Find the fitted `DiscriminativeKMeans`, which may be the last step of a pipeline."""
+def unwrap_pipeline(estimator: Any) -> FittedModel:
+    """Return the fitted `DiscriminativeKMeans`, which may be the last step of a pipeline."""
     before = None
     model = estimator
     if isinstance(estimator, Pipeline):
@@ -55,11 +55,11 @@ def open_model(estimator: Any) -> Model:
             "or a Pipeline that ends in one."
         )
     check_is_fitted(model)
-    return Model(model, before)
+    return FittedModel(model, before)
 
 
 def check_labels(X: Any, y: Any, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Check that there is one label per row, text if those of the model are text."""
+    """Check that there is one label per row, of the same kind as the model's classes."""
     labels = np.asarray(y)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if labels.shape != (n_rows,):
@@ -75,28 +75,28 @@ def check_labels(X: Any, y: Any, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def dense(X: Any) -> npt.NDArray[np.float64]:
-    """Make a few rows a plain array."""
+    """Convert rows to a dense array."""
     if sp.issparse(X):
         check_index_arrays(X)
         X = X.toarray()
     return np.asarray(X, dtype=np.float64)
 
 
-def spread(n_rows: int, most: int) -> npt.NDArray[np.intp]:
-    """Choose at most so many rows, evenly over all."""
+def evenly_spaced(n_rows: int, most: int) -> npt.NDArray[np.intp]:
+    """Return the indices of at most `most` evenly spaced rows."""
     if n_rows <= most:
         return np.arange(n_rows)
     return np.linspace(0, n_rows - 1, most).round().astype(np.intp)
 
 
-def some_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
+def take_rows(X: Any, which: npt.NDArray[np.intp]) -> Any:
     """Take rows of an array, a sparse matrix or a table."""
     if hasattr(X, "iloc"):
         return X.iloc[which]
     if sp.issparse(X):
         check_index_arrays(X)
         return X.tocsr()[which]
-    if hasattr(X, "num_rows"):  # a table of pyarrow
+    if hasattr(X, "num_rows"):  # a pyarrow table
         return X.take(which)
     if hasattr(X, "shape"):
         return X[which]

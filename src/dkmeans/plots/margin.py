@@ -1,4 +1,4 @@
-"""Distances of rows to their own class and to the nearest other one."""
+"""Distances of rows to their own class and to the nearest rival class."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,15 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import check_labels, open_model, some_rows, spread
-from dkmeans.plots.style import SMALL, color, plural
+from dkmeans.plots.inputs import check_labels, evenly_spaced, take_rows, unwrap_pipeline
+from dkmeans.plots.style import SMALL_PT, color, plural
 
-_TILE = 1 << 22  # distances at once
+TILE_DISTANCES = 1 << 22  # distances in memory at a time
 
 
 @dataclass
 class MarginDisplay(Display):
-    """Distance to the nearest prototype of the own class against that of the nearest rival.
+    """Distance to the nearest prototype of the own class against that to the nearest rival.
 
     Build it with `from_estimator`. Rows above the diagonal are nearer to their own class; the
     farther above, the safer.
@@ -27,7 +27,7 @@ class MarginDisplay(Display):
     rival : ndarray of shape (n_samples,)
         Distance to the nearest prototype of any other class.
     wrong : ndarray of shape (n_samples,)
-        Whether the model takes the row for another class.
+        Whether the model predicts another class.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class MarginDisplay(Display):
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline, whose earlier steps are then applied to X.
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, best of all held-out ones.
+            Rows, preferably held out.
         y : array-like of shape (n_samples,)
             Their class labels.
 
@@ -67,7 +67,7 @@ class MarginDisplay(Display):
         >>> bool((display.wrong == (model.predict(X) != y)).all())
         True
         """
-        opened = open_model(estimator)
+        opened = unwrap_pipeline(estimator)
         model = opened.model
         labels = check_labels(X, y, model.classes_)
         if (model.cluster_classes_ == model.cluster_classes_[0]).all():
@@ -75,7 +75,7 @@ class MarginDisplay(Display):
                 f"All prototypes are of class {model.cluster_classes_[0]!s}, so there is no rival "
                 "class: distances need prototypes of two classes or more."
             )
-        tile = max(1, _TILE // model.n_clusters_)
+        tile = max(1, TILE_DISTANCES // model.n_clusters_)
         parts = [_distances(opened, X, labels, i, i + tile) for i in range(0, len(labels), tile)]
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -87,7 +87,7 @@ class MarginDisplay(Display):
         ax : matplotlib axes, optional
             Where to draw; a new figure if not given.
         max_rows : int
-            Most rows to draw, taken evenly from all; the title counts all.
+            Maximum number of rows to draw, evenly spaced; the title counts all.
 
         Returns
         -------
@@ -95,11 +95,11 @@ class MarginDisplay(Display):
             With `figure_` and `ax_` set.
         """
         ax = self._begin(ax, (5.0, 4.8))
-        shown = spread(len(self.own), max_rows)
+        shown = evenly_spaced(len(self.own), max_rows)
         shown = shown[np.isfinite(self.own[shown])]
         own, rival, wrong = self.own[shown], self.rival[shown], self.wrong[shown]
         top = 1.05 * float(max(own.max(initial=0.0), rival.max(initial=0.0)) or 1.0)
-        # In high dimensions all distances are large; the corner near zero would be empty paper.
+        # In high dimensions all distances are large; starting at zero would waste space.
         bottom = min(own.min(initial=top), rival.min(initial=top))
         bottom = float(0.95 * bottom) if bottom > 0.3 * top else 0.0
         ends = [bottom, top]
@@ -114,26 +114,26 @@ class MarginDisplay(Display):
         ax.set(xlim=(bottom, top), ylim=(bottom, top), aspect="equal")
         ax.set(xlabel="distance to own class", ylabel="distance to nearest rival class")
         ax.set_title(self._title(len(shown)), fontsize=9)
-        ax.legend(fontsize=SMALL, loc="lower right", framealpha=0.85)
+        ax.legend(fontsize=SMALL_PT, loc="lower right", framealpha=0.85)
         return self
 
     def _title(self, n_shown: int) -> str:
-        n_rows, homeless = len(self.own), int(np.isinf(self.own).sum())
+        n_rows, n_skipped = len(self.own), int(np.isinf(self.own).sum())
         title = f"{self.wrong.mean():.1%} of {plural(n_rows, 'row')} misclassified"
-        if n_shown < n_rows - homeless:
+        if n_shown < n_rows - n_skipped:
             title += f", {n_shown} shown"
-        if homeless:
-            title += f"\n{plural(homeless, 'row')} of classes without a prototype not shown"
+        if n_skipped:
+            title += f"\n{plural(n_skipped, 'row')} of classes without a prototype not shown"
         return title
 
 
 def _distances(
     opened: Any, X: Any, labels: npt.NDArray[Any], start: int, stop: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Compute the distances of some rows, and whether the model errs on them."""
+    """Compute the distances of some rows, and whether they are misclassified."""
     which = np.arange(start, min(stop, len(labels)))
     classes = opened.model.cluster_classes_
-    distances = np.asarray(opened.model.transform(opened.rows(some_rows(X, which))))
+    distances = np.asarray(opened.model.transform(opened.rows(take_rows(X, which))))
     mine = classes == labels[which][:, None]
     own = np.where(mine, distances, np.inf).min(axis=1)
     rival = np.where(mine, np.inf, distances).min(axis=1)

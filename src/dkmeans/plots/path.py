@@ -1,4 +1,4 @@
-"""Errors against the number of clusters that a fit passed through."""
+"""Errors against the number of clusters during a fit."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -6,21 +6,21 @@ from typing import Any, Self
 import numpy as np
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import open_model
+from dkmeans.plots.inputs import unwrap_pipeline
 from dkmeans.plots.style import color, marker, plural
 from dkmeans.results.fit_record import Path
 
 
 @dataclass
 class PathDisplay(Display):
-    """Training error and, where rows were held out, held-out error on the way of a fit.
+    """Training error and, if rows were held out, held-out error during a fit.
 
     Build it with `from_estimator`, or call `model.path_.plot()`.
 
     Parameters
     ----------
     path : Path
-        The numbers.
+        Number of clusters and errors along the fit.
     chosen : int, optional
         Number of clusters to mark.
 
@@ -35,7 +35,7 @@ class PathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Take the path of a fitted estimator, and mark the number that it ended with.
+        """Take the path of a fitted estimator, and mark its number of clusters.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class PathDisplay(Display):
         display : PathDisplay
             Call `plot()` on it.
         """
-        model = open_model(estimator).model
+        model = unwrap_pipeline(estimator).model
         if not hasattr(model, "path_"):
             raise ValueError("The model was edited by hand, so it has no path: fit it again.")
         return cls(model.path_, model.n_clusters_)
@@ -68,7 +68,7 @@ class PathDisplay(Display):
         from matplotlib.ticker import FuncFormatter, MaxNLocator
 
         ax = self._begin(ax, (6.0, 3.8))
-        # One cluster says nothing but how large the largest class is, and would set the scale.
+        # Leave out one cluster: its error depends on the class sizes only, and sets the scale.
         path = self.path.take(self.path.clusters > 1) if len(self.path) > 1 else self.path
         lines = {"training rows": path.training_error, "held-out rows": path.heldout_error}
         for number, (name, errors) in enumerate(lines.items()):

@@ -1,4 +1,4 @@
-"""Colours and markers that everyone can tell apart (Okabe and Ito's palette), and short names."""
+"""Colour-blind safe colours (Okabe and Ito's palette), markers and short names."""
 
 import textwrap
 from collections import Counter
@@ -9,22 +9,22 @@ from dkmeans.text import shortened, visible
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-HATCHES = ("", "///", "...", "xxx", "|||")  # for regions, once all colours are used up
-SMALL = 8  # points, for text beside things
+HATCHES = ("", "///", "...", "xxx", "|||")  # for regions, when colours repeat
+SMALL_PT = 8  # for annotations
 
 
 def color(number: int) -> str:
-    """Colour of a class by number."""
+    """Return the colour of a class by index."""
     return COLORS[number % len(COLORS)]
 
 
 def marker(number: int) -> str:
-    """Marker of a class by number."""
+    """Return the marker of a class by index."""
     return MARKERS[(number + number // len(COLORS)) % len(MARKERS)]
 
 
 def short(label: Any, most: int = 18) -> str:
-    """Make a name from data fit for a picture: on one line, not too long, and no formula.
+    """Shorten a name to one line, and escape characters that would start a formula.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def short(label: Any, most: int = 18) -> str:
 
 
 def wrapped(text: str, width: int) -> str:
-    r"""Break text with names from `short` into lines; no dollar sign loses its backslash.
+    r"""Wrap text with names from `short`, without separating a dollar sign from its backslash.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def names(labels: Iterable[Any], most: int = 18) -> list[str]:
-    """Shorten class labels; those that would read the same get their numbers in front.
+    """Shorten class labels; labels that become equal are prefixed by their index.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def names(labels: Iterable[Any], most: int = 18) -> list[str]:
 
 
 def plural(count: int, noun: str) -> str:
-    """Count things in words.
+    """Write a count with its noun.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def weight(value: float) -> str:
-    """Write a weight: whole numbers in full, others with four digits.
+    """Format a weight: integers in full, others with four digits.
 
     Examples
     --------

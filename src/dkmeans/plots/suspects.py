@@ -1,4 +1,4 @@
-"""Rows whose label is in doubt as pictures, for data whose rows are images."""
+"""Rows with suspicious labels as images, for data whose rows are images."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -8,28 +8,28 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.images import as_images
-from dkmeans.plots.inputs import dense, some_rows
-from dkmeans.plots.style import SMALL, plural, short
+from dkmeans.plots.inputs import dense, take_rows
+from dkmeans.plots.style import SMALL_PT, plural, short
 from dkmeans.results.answers import Suspects
 
-_COLUMNS = 8
-_INCHES = 1.15  # per image
+MAX_COLUMNS = 8
+IMAGE_WIDTH_IN = 1.15
 
 
 @dataclass
 class SuspectImagesDisplay(PanelsDisplay):
-    """The most suspicious rows as images, with the label that each has and the one suggested.
+    """The most suspicious rows as images, with their label and the suggested one.
 
-    Build it with `from_suspects`, or call `plot` on what `suspects` returns.
+    Build it with `from_suspects`, or call `plot` on the result of `suspects`.
 
     Parameters
     ----------
     images : ndarray of shape (n, height, width) or (n, height, width, 3)
         Rows, in shades of grey or in colour.
     suspects : Suspects
-        As many rows of the list.
+        The suspects drawn, one per image.
     n_listed : int
-        How many there are on the whole list.
+        Number of suspects in the whole list.
 
     Attributes
     ----------
@@ -45,18 +45,18 @@ class SuspectImagesDisplay(PanelsDisplay):
     def from_suspects(
         cls, suspects: Suspects, X: Any, *, image_shape: tuple[int, ...], n: int = 24
     ) -> Self:
-        """Take the first of a list.
+        """Take the first suspects of a list.
 
         Parameters
         ----------
         suspects : Suspects
-            What `DiscriminativeKMeans.suspects` returned.
+            Result of `DiscriminativeKMeans.suspects`.
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The training rows.
         image_shape : (height, width) or (height, width, 3)
-            How the features make up an image, line by line.
+            Shape of an image; features are its pixels, line by line.
         n : int
-            Most images.
+            Maximum number of images.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class SuspectImagesDisplay(PanelsDisplay):
         (6, 8, 8)
         """
         first = suspects.take(np.arange(min(n, len(suspects))))
-        rows = dense(some_rows(X, first.row))
+        rows = dense(take_rows(X, first.row))
         return cls(as_images(rows, image_shape), first, len(suspects))
 
     def plot(self, ax: Any = None) -> Self:
@@ -89,10 +89,10 @@ class SuspectImagesDisplay(PanelsDisplay):
         self : SuspectImagesDisplay
             With `figure_` and `axes_` set.
         """
-        columns = max(1, min(_COLUMNS, len(self.images)))
+        columns = max(1, min(MAX_COLUMNS, len(self.images)))
         lines = max(1, -(-len(self.images) // columns))
-        tall = _INCHES * float(np.clip(np.divide(*self.images.shape[1:3]), 0.25, 4)) + 0.45
-        size = (max(_INCHES * columns + 0.3, 4.2), tall * lines + 0.5)
+        tall = IMAGE_WIDTH_IN * float(np.clip(np.divide(*self.images.shape[1:3]), 0.25, 4)) + 0.45
+        size = (max(IMAGE_WIDTH_IN * columns + 0.3, 4.2), tall * lines + 0.5)
         panels = self._begin_panels(ax, lines, columns, size)
         for axes in panels.flat:
             axes.set(xticks=[], yticks=[], frame_on=False)
@@ -102,8 +102,8 @@ class SuspectImagesDisplay(PanelsDisplay):
             axes.imshow(image, vmin=0, vmax=1, cmap="gray_r")
             axes.set_frame_on(True)
             labels = f"{short(about['label'], 9)} → {short(about['suggested'], 9)}?"
-            axes.set_title(f"row {about['row']}: {about['score']:.2f}\n{labels}", fontsize=SMALL)
-        if self._is_ours:
+            axes.set_title(f"row {about['row']}: {about['score']:.2f}\n{labels}", fontsize=SMALL_PT)
+        if self._owns_figure:
             first = "" if len(self.images) == self.n_listed else f"the first {len(self.images)} of "
             title = f"{first}{plural(self.n_listed, 'suspect')}; row: score, label → suggested"
             self._figure.suptitle(title[0].upper() + title[1:], fontsize=10)

@@ -1,4 +1,4 @@
-"""Who split from whom, over the rounds of all calls."""
+"""Tree of splits, over the rounds of all calls to fit."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,32 +7,32 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
-from dkmeans.plots.inputs import open_model
-from dkmeans.plots.style import SMALL, color, marker, names, plural, weight
+from dkmeans.plots.inputs import unwrap_pipeline
+from dkmeans.plots.style import SMALL_PT, color, marker, names, plural, weight
 from dkmeans.results.fit_record import NONE, Tree
 
-_LANE = 0.17  # inches
-_LEAST_FONT = 4.5  # points; smaller text is no text
+LANE_HEIGHT_IN = 0.17
+MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
 
 
 @dataclass
 class TreeDisplay(Display):
-    """A line for the life of each prototype, from the round in which it split from its parent.
+    """Lifetime of each prototype as a line, starting when it splits from its parent.
 
-    Build it with `from_estimator`. Lines that end with a cross are prototypes that are no more.
+    Build it with `from_estimator`. A cross marks the end of a prototype that was removed.
 
     Parameters
     ----------
     tree : Tree
-        Who split from whom.
+        The tree of splits.
     ids : ndarray
         The prototypes to draw, from top to bottom.
     sizes : dict
-        Weight of each living prototype, by id.
+        Weight of each prototype of the model, by id.
     classes : ndarray
         Class labels.
     note : str
-        What is not shown; may be empty.
+        Note on what is not shown; may be empty.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class TreeDisplay(Display):
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline.
         root : int, optional
-            Show only this prototype, by id, and those that came from it.
+            Id of a prototype: show only it and its descendants.
         max_prototypes : int
-            Most lines to draw. If there are more prototypes, the heaviest are drawn, with those
-            that they came from, and the title says so.
+            Maximum number of lines. With more prototypes, only the heaviest and their ancestors
+            are drawn, and the title says so.
 
         Returns
         -------
@@ -75,7 +75,7 @@ class TreeDisplay(Display):
         >>> TreeDisplay.from_estimator(model).ids.tolist()
         [0, 1, 4, 2, 3, 5]
         """
-        model = open_model(estimator).model
+        model = unwrap_pipeline(estimator).model
         if max_prototypes < 1:
             raise ValueError(f"max_prototypes={max_prototypes} must be 1 or more.")
         tree = model.tree_
@@ -91,7 +91,7 @@ class TreeDisplay(Display):
         if len(kept) < len(family):
             part = f"{len(kept)} of {len(family)} shown: the heaviest and their ancestors"
             note = f"{note}\n{part}" if note else part
-        order = np.array(_top_to_bottom(tree, kept), dtype=np.int64)
+        order = np.array(_lane_order(tree, kept), dtype=np.int64)
         return cls(tree, order, sizes, model.classes_, note)
 
     def plot(self, ax: Any = None) -> Self:
@@ -107,17 +107,17 @@ class TreeDisplay(Display):
         self : TreeDisplay
             With `figure_` and `ax_` set.
         """
-        ax = self._begin(ax, (7.0, max(2.2, _LANE * len(self.ids) + 1.1)))
-        clock = _Clock(self.tree)
+        ax = self._begin(ax, (7.0, max(2.2, LANE_HEIGHT_IN * len(self.ids) + 1.1)))
+        time_axis = _TimeAxis(self.tree)
         lane = {int(i): n for n, i in enumerate(self.ids)}
         codes = np.searchsorted(self.classes, self.tree.label)
         texts = names(self.classes, 14)
         heaviest = max(self.sizes.values(), default=1.0) or 1.0
         height = _lane_height(ax, len(lane))
-        font = min(0.7 * height, SMALL)
+        font = min(0.7 * height, SMALL_PT)
         for i, y in lane.items():
             c = int(codes[i])
-            x, end = clock.born(i), clock.ended(i)
+            x, end = time_axis.born(i), time_axis.ended(i)
             if self.tree.parent[i] in lane:
                 above = lane[int(self.tree.parent[i])]
                 ax.plot([x, x], [above, y], "-", color="0.6", lw=0.9, zorder=1)
@@ -132,12 +132,12 @@ class TreeDisplay(Display):
                 ax.plot(end, y, "x", color="black", ms=4, zorder=3)
                 label += " (ended)"
             offset = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
-            if font >= _LEAST_FONT:
+            if font >= MIN_FONT_PT:
                 ax.annotate(label, (end, y), fontsize=font, **offset, annotation_clip=False)
-        clock.label(ax)
+        time_axis.label(ax)
         ax.set(yticks=[], ylim=(len(lane) - 0.3, -0.7))
         ax.spines[["left", "right", "top"]].set_visible(False)
-        ax.set_title(self._title(named=font >= _LEAST_FONT), fontsize=9)
+        ax.set_title(self._title(named=font >= MIN_FONT_PT), fontsize=9)
         return self
 
     def _title(self, *, named: bool) -> str:
@@ -147,8 +147,8 @@ class TreeDisplay(Display):
         return f"{title}\n{self.note}" if self.note else title
 
 
-class _Clock:
-    """Turns rounds of calls into places on one axis."""
+class _TimeAxis:
+    """Maps the rounds of all calls to positions on one axis."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -160,7 +160,7 @@ class _Clock:
             )
             for call in calls
         ]
-        # A step between calls keeps the last round of one from the first of the next.
+        # A gap of one separates the last round of a call from the first of the next.
         self.starts = np.concatenate([[0], np.cumsum(np.array(lengths) + 1)])
         self.now = int(self.starts[-1])
 
@@ -173,11 +173,11 @@ class _Clock:
         return int(self.starts[self.tree.ended_call[i] - 1] + self.tree.ended[i])
 
     def label(self, ax: Any) -> None:
-        """Name the rounds, and the calls if there were several."""
+        """Label the rounds, or the calls if there are several."""
         from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
         n_calls = len(self.starts) - 1
-        # Names of prototypes stand to the right of now.
+        # Names of prototypes are written to the right of the axes.
         ax.set_xlim(-0.02 * self.now - 0.1, self.now + 0.02)
         if n_calls == 1:
             ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, prune="upper"))
@@ -191,7 +191,7 @@ class _Clock:
 
 
 def _heaviest(tree: Tree, family: list[int], sizes: dict[int, float], most: int) -> set[int]:
-    """Choose the heaviest of a family, each with its ancestors, until there is no more room."""
+    """Choose the heaviest prototypes of a family with their ancestors, at most `most` in all."""
     if len(family) <= most:
         return set(family)
     mine = set(family)
@@ -203,7 +203,7 @@ def _heaviest(tree: Tree, family: list[int], sizes: dict[int, float], most: int)
     return kept
 
 
-def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
+def _lane_order(tree: Tree, kept: set[int]) -> list[int]:
     """Order lanes so that no two lines cross: later children are nearer to their parent."""
     children: dict[int, list[int]] = {i: [] for i in kept}
     roots: list[int] = []
@@ -219,5 +219,5 @@ def _top_to_bottom(tree: Tree, kept: set[int]) -> list[int]:
 
 
 def _lane_height(ax: Any, n_lanes: int) -> float:
-    """Points per lane, about: the layout is not known yet."""
+    """Estimate the points per lane before the layout is known."""
     return 72 * inches(ax)[1] / (n_lanes + 1)

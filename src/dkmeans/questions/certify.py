@@ -52,7 +52,7 @@ from dkmeans.kernels.distances import all_squares
 from dkmeans.kernels.reference import inner_products, to_distance
 from dkmeans.kernels.sphere import row_lengths
 from dkmeans.prototypes import Prototypes
-from dkmeans.questions.search import for_tiles
+from dkmeans.questions.nearest_prototype import for_tiles
 
 _U = 2.0**-53  # unit roundoff of float64
 _SAFETY = 1.01  # factor for second-order rounding errors

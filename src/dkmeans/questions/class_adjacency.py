@@ -16,8 +16,8 @@ import numpy.typing as npt
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.threads import tiles
+from dkmeans.questions.nearest_prototype import distances as all_distances
 from dkmeans.questions.purity import class_shares
-from dkmeans.questions.search import distances as all_distances
 from dkmeans.results.answers import ClassBorders
 
 _TILE_PROTOTYPES = 2048  # per tile of the distance matrix: 32 MiB in float64

@@ -16,7 +16,7 @@ from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
-from dkmeans.questions import search
+from dkmeans.questions import nearest_prototype
 
 Keep: TypeAlias = Literal["prototypes", "exemplars"]
 KINDS: tuple[Keep, ...] = ("prototypes", "exemplars")
@@ -84,7 +84,7 @@ def by_own_class(X: Matrix, classes: Indices, prototypes: Prototypes, n_threads:
         rows = np.flatnonzero(classes == c)
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            nearest, _ = search.nearest(X[some], prototypes.centers[mine], n_threads)
+            nearest, _ = nearest_prototype.nearest(X[some], prototypes.centers[mine], n_threads)
             groups[some] = mine[nearest]
     return groups
 

@@ -13,7 +13,7 @@ from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_sa
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.rowhash import Hashes
-from dkmeans.questions import search
+from dkmeans.questions import nearest_prototype
 from dkmeans.questions.neighbourhood import label_disagreement
 from dkmeans.questions.row_groups import group_rows, remembered_groups
 from dkmeans.results.answers import Suspects
@@ -77,12 +77,12 @@ def score_rows(
     model: Fitted, X: Matrix, classes: Indices, weights: Floats | None, n_threads: int
 ) -> ScoredRows:
     """Score rows at their own position."""
-    cells, _ = search.nearest(X, model.prototypes.centers, n_threads)
+    cells, _ = nearest_prototype.nearest(X, model.prototypes.centers, n_threads)
     groups, own = group_rows(X, cells, classes, weights, len(model.classes))
     each = np.ones(len(classes)) if weights is None else weights
     unit = groups.weights.sum() / np.count_nonzero(each)
     scores, suggested = label_disagreement(X, classes, own, each, groups, unit, n_threads)
-    conflicting = _conflicting(search.hashes(X), classes, each)
+    conflicting = _conflicting(nearest_prototype.hashes(X), classes, each)
     return ScoredRows(classes, cells, scores, suggested, conflicting)
 
 

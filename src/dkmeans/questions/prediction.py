@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from dkmeans.fitted import Predictor
 from dkmeans.kernels.block import Matrix
-from dkmeans.questions.search import class_distances
+from dkmeans.questions.nearest_prototype import class_distances
 
 _MAX_POWER = 16.0  # of the distance, in probabilities
 

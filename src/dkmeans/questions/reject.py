@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dkmeans.data.value_checks import InvalidParameterError, is_real
 from dkmeans.fitted import Predictor
 from dkmeans.kernels.block import Floats, Indices, Matrix
-from dkmeans.questions import search
+from dkmeans.questions import nearest_prototype
 from dkmeans.results.answers import Rejection
 
 Per: TypeAlias = Literal["prototype", "class", "all"]
@@ -119,8 +119,8 @@ def score_strangeness(
     model: Predictor, X: Matrix, n_threads: int
 ) -> tuple[npt.NDArray[np.floating], Indices]:
     """Return the strangeness and the nearest prototype of each row."""
-    near = search.class_distances(X, model.prototypes, len(model.classes), n_threads)
-    cells, _ = search.nearest(X, model.prototypes.centers, n_threads)
+    near = nearest_prototype.class_distances(X, model.prototypes, len(model.classes), n_threads)
+    cells, _ = nearest_prototype.nearest(X, model.prototypes.centers, n_threads)
     return strangeness(near), cells
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dkmeans.data.blocks import Batch
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.kernels.threads import calm_blas
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.runners.local import LocalRunner
@@ -168,7 +168,7 @@ class RunPass(Request[list[R]]):
     def execute(self, holdings: Holdings) -> list[R]:
         """Return the merged result in a list, which is empty if there are no parts."""
         runner = holdings.sets[self.number]
-        with calm_blas:
+        with single_threaded_blas:
             return [runner.run(self.task)] if runner.parts else []
 
 
@@ -181,5 +181,5 @@ class ReplayPasses(Request[None]):
 
     def execute(self, holdings: Holdings) -> None:
         """Replay the passes."""
-        with calm_blas:
+        with single_threaded_blas:
             holdings.sets[self.number].replay(self.tasks)

@@ -39,6 +39,11 @@ class _Known:
     arrays: dict[int, tuple[Array, Ticket]] = field(default_factory=dict)
     lazy: dict[int, tuple[Lazy[object], _Stored]] = field(default_factory=dict)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self.arrays.clear()
+        self.lazy.clear()
+
 
 class SpilledPart:
     """A part and its state, whose arrays are on a shelf except during a visit.
@@ -75,9 +80,12 @@ class SpilledPart:
         """
         known = _Known()
         part, state = _Unpickler(self._stored, self._shelf, known).load()
-        state, result = action(part.configured(setting).with_rows(X), state)
-        before = self.tickets
-        self._stored = _Pickler(self._shelf, known).store((part, state))
+        try:
+            state, result = action(part.configured(setting).with_rows(X), state)
+            stored = _Pickler(self._shelf, known).store((part, state))
+        finally:
+            known.clear()  # lazy values refer to it: a cycle would keep arrays in memory
+        before, self._stored = self.tickets, stored
         kept = {id(ticket) for ticket in self.tickets}
         self._free([ticket for ticket in before if id(ticket) not in kept])
         return result

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import TypeVar
 
 from dkmeans.kernels.block import Matrix
-from dkmeans.kernels.threads import calm_blas
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
@@ -44,7 +44,7 @@ class SweepRunner:
 
     def run(self, task: Pass[R]) -> R:
         """Run a pass over all parts, and merge the results."""
-        with calm_blas:
+        with single_threaded_blas:
             return merge_all(task, self._visit(task.visit, task.needs_rows))
 
     def configure(self, setting: Setting) -> None:
@@ -60,7 +60,7 @@ class SweepRunner:
             return state, None
 
         if tasks:
-            with calm_blas:
+            with single_threaded_blas:
                 for _ in self._visit(replay, any(task.needs_rows for task in tasks)):
                     pass
 

@@ -1,1 +1,1 @@
-"""Where the rows of a fit are: in memory, read block by block, or on a Dask cluster."""
+"""Sources of the rows of a fit: in memory, read block by block, or on a Dask cluster."""

@@ -1,4 +1,4 @@
-"""Rows on the workers of a Dask cluster, made ready for a fit."""
+"""Prepare rows on the workers of a Dask cluster for a fit."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from dkmeans.sources.out_of_core import cuts
 
 @dataclass(frozen=True)
 class PrepareRows:
-    """Turns a partition into rows: of the type of all, in the space of a geometry."""
+    """Converts a partition to rows of the common dtype, in the space of a geometry."""
 
     dtype: np.dtype[np.floating]
     geometry: Geometry
@@ -35,53 +35,53 @@ class PrepareRows:
 
 
 @dataclass(frozen=True)
-class SeenPartition:
-    """What must be known of a partition before a part can be made of it."""
+class PartitionSummary:
+    """Result of the first pass over a partition."""
 
     seen: BlockSummary
     dtype: np.dtype[np.generic]
-    error: str  # what is wrong with the values
+    error: str  # message if values are invalid, else empty
 
 
 @dataclass(frozen=True)
-class LookAtPartition:
-    """Looks at a partition where it is.
+class SummarizePartition:
+    """Checks and summarises a partition on its worker.
 
     Parameters
     ----------
     names : array or None
-        Of the features, for messages.
+        Feature names, for messages.
     n_threads : int
     """
 
     names: npt.NDArray[np.object_] | None
     n_threads: int
 
-    def __call__(self, batch: Batch) -> SeenPartition:
-        """Check the values, and return what is small."""
+    def __call__(self, batch: Batch) -> PartitionSummary:
+        """Check the values, and return the summary."""
         X, error, largest = batch.X, "", 0.0
         try:
             largest = finite_range(X, self.names, self.n_threads) if X.shape[0] else 0.0
         except ValueError as problem:
             error = str(problem)
-        return SeenPartition(BlockSummary.of(batch, X, largest), X.dtype, error)
+        return PartitionSummary(BlockSummary.of(batch, X, largest), X.dtype, error)
 
 
 @dataclass(frozen=True)
 class ClusterStream:
-    """Partitions that have been looked at once, where they are."""
+    """Partitions on their workers, after the first pass."""
 
     training: validation.Training
     crew: Crew
-    numbers: list[int]  # of the partitions that are not empty
-    sizes: list[int]  # rows of each of them
+    numbers: list[int]  # indices of the non-empty partitions
+    sizes: list[int]  # their numbers of rows
     geometry: Geometry
     n_threads: int | None
 
     def runner(
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
     ) -> DaskRunner:
-        """Make parts of the partitions; they use the threads of the workers."""
+        """Build parts from the partitions; passes use the threads of the workers."""
         y = self.training.y
         plans = {
             number: PartPlan(
@@ -101,14 +101,14 @@ class ClusterStream:
 
 
 def active_client() -> Client | None:
-    """Return the client that is active, if any."""
+    """Return the active Dask client, if any."""
     try:
         return get_client()
     except ValueError:
         return None
 
 
-def look_at_partitions(
+def scan_partitions(
     estimator: Any,
     client: Client,
     blocks: DaskBlocks,
@@ -118,7 +118,7 @@ def look_at_partitions(
     how: Continuation,
     classes: Any = None,
 ) -> ClusterStream:
-    """Let workers look at their partitions, and keep what is small: labels and weights.
+    """Check the partitions on their workers, and collect labels and weights.
 
     The workers drop the rows when `ending` is closed. Further parameters are those of
     `validation.check_training`.
@@ -128,7 +128,7 @@ def look_at_partitions(
     look = FirstPass(estimator, blocks.names, how)
     numbers = []
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
-    found = crew.inspect(partial(LookAtPartition, names))
+    found = crew.inspect(partial(SummarizePartition, names))
     for number, one in enumerate(found):
         seen = one.seen
         if one.error:

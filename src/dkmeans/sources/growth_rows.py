@@ -1,4 +1,4 @@
-"""From checked arrays to the rows that growth works on."""
+"""Convert checked arrays to the rows that growth works on."""
 
 import hashlib
 from contextlib import ExitStack
@@ -20,14 +20,14 @@ from dkmeans.passes.part import Part
 from dkmeans.runners.checkpoint import Journal, JournalRunner
 from dkmeans.runners.local import LocalRunner
 
-_BITS = 40  # weights that are whole to this many significant bits count as whole
-_DIVISORS = 64  # how far the search for a common step goes
-_DISTINCT = 100_000  # weights that it looks at
+INTEGER_BITS = 40  # weights that are integers up to this many significant bits count as integers
+MAX_DIVISOR = 64  # largest divisor of the lightest weight tried as a common unit
+MAX_DISTINCT_WEIGHTS = 100_000  # distinct weights tested in the search
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows for growth, and what is needed to speak of them in the user's terms."""
+    """Rows for growth, and what converts results back to the user's terms."""
 
     rows: Rows
     conflicts: list[Indices]
@@ -35,12 +35,12 @@ class Source:
 
 
 class RowSource(Protocol):
-    """Rows that are not in the memory of this process."""
+    """Source of rows outside the memory of this process."""
 
     def runner(
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
     ) -> Runner:
-        """Make parts of the rows."""
+        """Return a runner over the rows."""
 
 
 def make_source(
@@ -49,28 +49,28 @@ def make_source(
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
-    remembered: EarlierRows | None = None,
+    earlier: EarlierRows | None = None,
     n_centers: int = 1,
     journal: Journal | None = None,
 ) -> Source:
-    """Make rows ready for a fit; they must be closed after it.
+    """Prepare rows for a fit; the caller closes them.
 
     Parameters
     ----------
     training : Training
     stream : RowSource or None
-        Where the rows are, if they are not in the memory of this process.
+        Source of the rows, if they are not in the memory of this process.
     n_threads, memory_mb : as in the estimator
     unit : float, optional
-        Weight unit of the fit that this one goes on from.
-    remembered : EarlierRows, optional
-        What earlier rows left, to be added to these.
+        Weight unit of the earlier fit that this one continues.
+    earlier : EarlierRows, optional
+        Earlier rows that this fit continues from, added to these.
     n_centers : int
-        How many centres the rows are going to be compared with, about.
+        Approximate number of centres to compare rows with.
     journal : Journal, optional
-        Of a fit that may be taken up again.
+        Journal of a fit that can be resumed.
     """
-    found = _in_units(training, unit)
+    found = _weights_in_units(training, unit)
     weights, n_classes = found.values, len(training.classes)
     n_threads = n_threads or default_threads()
     runner: Runner
@@ -97,7 +97,7 @@ def make_source(
             training.dtype,
             training.n_values,
             n_classes,
-            earlier=remembered,
+            earlier=earlier,
             n_centers=n_centers,
             by_class=found.by_class,
         )
@@ -110,7 +110,7 @@ def make_source(
 
 
 def _fingerprint(rows: Rows) -> str:
-    """Tell data from other data: rows in their order, with classes and weights."""
+    """Return a digest of the rows in their order, with classes and weights."""
     weights = rows.weights()
     digest = hashlib.sha256(rows.hashes().tobytes())
     digest.update(rows.classes().astype(np.int64).tobytes())
@@ -120,85 +120,87 @@ def _fingerprint(rows: Rows) -> str:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights as growth has them."""
+    """Weights in the engine's unit."""
 
-    values: Floats | None  # None stands for ones
+    values: Floats | None  # None means ones
     unit: float  # a weight of 1, in the user's terms
-    by_class: Floats | None = None  # factors that the weights have in them, if any
+    by_class: Floats | None = None  # class factors included in the weights, if any
 
 
-def _in_units(training: Training, unit: float | None) -> _Weights:
-    """Express weights as multiples of a unit: the one given, or one that makes them whole numbers.
+def _weights_in_units(training: Training, unit: float | None) -> _Weights:
+    """Express weights as multiples of a given unit, or of one that makes them integers.
 
-    Whole weights then are the rows so many times, to the last bit, and multiplying all weights by
-    a constant changes nothing, as rounding takes away what the multiplication's own added. Where
-    no unit makes all weights whole, a power of two near the lightest does no harm.
+    Integer weights are then equivalent to repeated rows, to the last bit, and multiplying all
+    weights by a constant changes nothing: rounding to integers removes the rounding error of the
+    multiplication. If no unit makes all weights integers, use a power of two near the lightest.
     """
     given = training.sample_weight
     if training.class_weight is None and unit in (None, 1.0):
         if given is None or (given == 1).all():
             return _Weights(None, 1.0)
-        if (given == np.rint(given)).all() and given.max() < 2.0**_BITS:
+        if (given == np.rint(given)).all() and given.max() < 2.0**INTEGER_BITS:
             return _Weights(given, 1.0)
     sample = np.ones(len(training.y)) if given is None else given
     if unit is not None:
-        return _in_given_units(sample, training, unit)
-    sample, sample_unit, _ = _in_steps(sample, sample > 0)
+        return _weights_in_given_unit(sample, training, unit)
+    sample, sample_unit, _ = _integer_multiples(sample, sample > 0)
     present = np.zeros(len(training.classes), dtype=bool)
     present[training.y[sample > 0]] = training.factors[training.y[sample > 0]] > 0
-    by_class, class_unit, whole = _in_steps(training.factors, present)
-    weights = _bounded(sample * by_class[training.y])
+    by_class, class_unit, whole = _integer_multiples(training.factors, present)
+    weights = _clip_small(sample * by_class[training.y])
     values = None if (weights == 1).all() else weights
     return _Weights(values, sample_unit * class_unit, None if whole else by_class)
 
 
-def _in_given_units(sample: Floats, training: Training, unit: float) -> _Weights:
-    """Go on with the unit of an earlier fit."""
-    (sample, factor), (by_class, class_factor) = _near_one(sample), _near_one(training.factors)
+def _weights_in_given_unit(sample: Floats, training: Training, unit: float) -> _Weights:
+    """Express weights in the unit of an earlier fit."""
+    sample, factor = _scale_to_one(sample)
+    by_class, class_factor = _scale_to_one(training.factors)
     by_class = by_class / (unit / (factor * class_factor))
-    weights = _bounded(sample * by_class[training.y])
-    whole = _as_whole(weights)
+    weights = _clip_small(sample * by_class[training.y])
+    whole = _as_integers(weights)
     if whole is not None:
         return _Weights(None if (whole == 1).all() else whole, unit)
     return _Weights(weights, unit, None if training.class_weight is None else by_class)
 
 
-def _in_steps(values: Floats, which: npt.NDArray[np.bool_]) -> tuple[Floats, float, bool]:
-    """Express positive numbers as whole multiples of a unit if those that count can be.
+def _integer_multiples(values: Floats, which: npt.NDArray[np.bool_]) -> tuple[Floats, float, bool]:
+    """Express the selected positive numbers as integer multiples of a unit if possible.
 
     Returns
     -------
     multiples : array
     unit : float
-        A power of two if they cannot.
+        A power of two if there is no such unit.
     whole : bool
+        Whether all multiples are integers.
     """
-    values, factor = _near_one(values)
-    values = _bounded(values)
+    values, factor = _scale_to_one(values)
+    values = _clip_small(values)
     lightest = float(values[which].min())
-    distinct = np.unique(values[which])[:_DISTINCT] / lightest
-    for divisor in range(1, _DIVISORS + 1):
-        if _as_whole(distinct * divisor) is not None:
+    distinct = np.unique(values[which])[:MAX_DISTINCT_WEIGHTS] / lightest
+    for divisor in range(1, MAX_DIVISOR + 1):
+        if _as_integers(distinct * divisor) is not None:
             step = lightest / divisor
-            multiples = _as_whole(np.where(which, values / step, 0.0))
+            multiples = _as_integers(np.where(which, values / step, 0.0))
             if multiples is not None:
                 return multiples, step * factor, True
     step = float(np.ldexp(1.0, np.frexp(lightest)[1] - 1))
     return values / step, step * factor, False
 
 
-def _near_one(values: Floats) -> tuple[Floats, float]:
-    """Take a power of two out of numbers, so that products of the largest do not overflow."""
+def _scale_to_one(values: Floats) -> tuple[Floats, float]:
+    """Divide by a power of two, so that products of the largest numbers do not overflow."""
     factor = float(np.ldexp(1.0, int(np.frexp(values.max())[1]) - 1))
     return values / factor, factor
 
 
-def _bounded(weights: Floats) -> Floats:
-    """Make weights that are too light heavier, zeros aside."""
+def _clip_small(weights: Floats) -> Floats:
+    """Raise non-zero weights to a minimum relative to the largest."""
     return np.where(weights > 0, np.maximum(weights, weights.max() / WIDEST), 0.0)
 
 
-def _as_whole(weights: Floats) -> Floats | None:
-    """Take away rounding from whole weights; None if any is not whole."""
+def _as_integers(weights: Floats) -> Floats | None:
+    """Round weights to integers; None if any is not an integer up to rounding."""
     whole = np.rint(weights)
-    return whole if (np.abs(weights - whole) <= weights * 2.0**-_BITS).all() else None
+    return whole if (np.abs(weights - whole) <= weights * 2.0**-INTEGER_BITS).all() else None

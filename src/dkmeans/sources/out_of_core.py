@@ -1,4 +1,4 @@
-"""Labelled rows that are read block by block: how to open them, and passes over them."""
+"""Labelled rows read block by block: open the blocks, scan them once, iterate over them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,28 +21,27 @@ from dkmeans.runners.prefetch import prefetched
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
 
-# Shares of the budget:
-_KEPT = 2  # rows that are kept in memory, if these are all
-_WAITING = 4  # what is kept of each row, before it goes to disk
-_LITTLE = 1 << 20  # bytes that are not worth a file
+ROWS_BUDGET_SHARE = 1 / 2  # of memory_mb: smaller data stay in memory after the first reading
+STATE_BUDGET_SHARE = 1 / 4  # of memory_mb: per-row state beyond this is spilled to disk
+MIN_SPILL_BYTES = 1 << 20  # less state is never spilled
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Blocks that have been looked through once."""
+    """Blocks after the first pass."""
 
     training: validation.Training
     sizes: list[int]  # rows of each block
-    read: Callable[[], Iterator[Matrix]]  # starts to read them again
+    read: Callable[[], Iterator[Matrix]]  # iterates over the blocks again
 
     def runner(
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
     ) -> SweepRunner:
-        """Make parts, which have rows only while these are read."""
+        """Build parts, which hold rows only while their block is being read."""
 
         def parts() -> Iterator[tuple[Part, RowState]]:
             for cut in cuts(self.sizes):
-                y = self.training.y[cut].astype(np.intp)  # from 32 bits
+                y = self.training.y[cut].astype(np.intp)  # stored as 32-bit integers
                 part = Part.of(
                     None,
                     y,
@@ -54,12 +53,12 @@ class Stream:
                 )
                 yield part, RowState.start(y)
 
-        limit = max(_budget(memory_mb) / _WAITING, _LITTLE)
+        limit = max(_budget(memory_mb) * STATE_BUDGET_SHARE, MIN_SPILL_BYTES)
         return SweepRunner(parts(), self.read, Shelf(int(limit)))
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
-    """Find out how to read X block by block; None if it is an array or table in memory."""
+    """Return a reader of X by blocks; None if X is an array or table in memory."""
     if isinstance(X, BlockSource):
         _refuse_columns(y, sample_weight)
         return X
@@ -80,7 +79,7 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
 def scan_blocks(
     estimator: Any, blocks: BlockSource, *, reach: float, how: Continuation, classes: Any = None
 ) -> Stream:
-    """Read all blocks once, check them, and keep what is small: labels and weights.
+    """Read all blocks once, check them, and collect labels and weights.
 
     Parameters are those of `validation.check_training`.
     """
@@ -91,8 +90,8 @@ def scan_blocks(
     training = look.training(reach, classes)
     geometry = geometry_of(estimator.metric)
     n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
-    few = n_bytes <= _budget(estimator.memory_mb) / _KEPT
-    kept: list[Matrix] = []  # all blocks, once they have been read and if they are few
+    few = n_bytes <= _budget(estimator.memory_mb) * ROWS_BUDGET_SHARE
+    kept: list[Matrix] = []  # all blocks after the first reading, if they fit in memory
 
     def read() -> Iterator[Matrix]:
         if few and len(kept) == len(look.sizes):
@@ -109,12 +108,12 @@ def scan_blocks(
 
 
 def _budget(memory_mb: float | None) -> float:
-    """Bytes that blocks and what is made of them may take."""
+    """Return the memory budget of blocks and of per-row state, in bytes."""
     return (DEFAULT_MB if memory_mb is None else memory_mb) * 2**20
 
 
 def cuts(sizes: list[int]) -> list[slice]:
-    """Where blocks of such sizes begin and end."""
+    """Return the row ranges of consecutive blocks of given sizes."""
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 

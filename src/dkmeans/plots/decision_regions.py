@@ -1,4 +1,4 @@
-"""Cells of the prototypes and the border between classes, in a plane."""
+"""Decision regions: cells of the prototypes and borders between classes, in a plane."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,53 +10,59 @@ from scipy.ndimage import distance_transform_edt
 from dkmeans.data.validation import check_rows
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import Model, check_labels, open_model, some_rows, spread
-from dkmeans.plots.plane import Floats, Plane
-from dkmeans.plots.style import COLORS, HATCHES, SMALL, color, marker, names, plural, short
-from dkmeans.questions.search import nearest
+from dkmeans.plots.inputs import (
+    FittedModel,
+    check_labels,
+    evenly_spaced,
+    take_rows,
+    unwrap_pipeline,
+)
+from dkmeans.plots.projection import Floats, Plane
+from dkmeans.plots.style import COLORS, HATCHES, SMALL_PT, color, marker, names, plural, short
+from dkmeans.questions.nearest_prototype import nearest
 
-_GRID = 240  # points per side at which classes are looked up
-_MANY = 12  # more classes than this are named in the picture instead of beside it
-_LONGEST = 45  # characters of an axis label
-_ROOM = 0.035  # of the width, around the name of a region
-_LARGEST, _SMALLEST = 220.0, 22.0  # areas of markers, in square points
+GRID_POINTS = 240  # per side
+MAX_LEGEND_CLASSES = 12  # with more classes, labels are written into the regions
+MAX_AXIS_LABEL = 45  # characters
+MIN_REGION_SHARE = 0.035  # of the width: smaller regions get no label
+MAX_MARKER_AREA, MIN_MARKER_AREA = 220.0, 22.0  # square points
 
 
 @dataclass
 class CellsDisplay(Display):
     """Cells coloured by class, the border between classes, prototypes, and rows on top.
 
-    Build it with `from_estimator`. With two features the picture is the feature space. With more
-    it is a cut through it, along the plane in which the prototypes vary most: colours and borders
-    are what the model says on that plane, prototypes and rows are projected onto it, so they may
-    lie on a colour that is not theirs.
+    Build it with `from_estimator`. With two features, the plot shows the feature space. With more,
+    it shows a cut along the plane in which the prototypes vary most: colours and borders are the
+    predictions on that plane; prototypes and rows are projected onto it, and may therefore lie on
+    the colour of another class.
 
     Parameters
     ----------
     plane : Plane
-        What is shown.
+        The plane shown.
     xs, ys : ndarray
-        Coordinates at which the model was asked.
+        Coordinates of the grid.
     regions : ndarray of shape (len(ys), len(xs))
-        Class there, by number.
+        Index of the predicted class at each grid point.
     centers : ndarray of shape (n_clusters, 2)
         Prototypes in the plane.
     heights : ndarray of shape (n_clusters,)
         Distances of the prototypes from the plane.
     center_classes : ndarray of shape (n_clusters,)
-        Their classes by number.
+        Class indices of the prototypes.
     sizes : ndarray of shape (n_clusters,)
         Their weights.
     classes : ndarray
         Class labels.
     axis_labels : pair of str
-        What the axes are.
+        Labels of the axes.
     points : ndarray of shape (n, 2)
-        Rows in the plane; there may be none.
+        Rows projected onto the plane; may be empty.
     point_classes : ndarray of shape (n,)
-        Their classes by number.
+        Class indices of the rows.
     notes : list of str
-        What else needs to be said.
+        Further lines of the title.
 
     Attributes
     ----------
@@ -82,7 +88,7 @@ class CellsDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any = None, y: Any = None, *, max_rows: int = 3000
     ) -> Self:
-        """Ask a fitted model for the class at each point of a plane.
+        """Predict the class at each point of a plane.
 
         Parameters
         ----------
@@ -91,9 +97,9 @@ class CellsDisplay(Display):
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
             Rows to draw.
         y : array-like of shape (n_samples,), optional
-            Their class labels; those that the model predicts if not given.
+            Their class labels; the predicted ones if not given.
         max_rows : int
-            Most rows to draw, taken evenly from all.
+            Maximum number of rows to draw, evenly spaced.
 
         Returns
         -------
@@ -110,7 +116,7 @@ class CellsDisplay(Display):
         >>> display.centers.shape, display.plane.is_cut
         ((6, 2), True)
         """
-        opened = open_model(estimator)
+        opened = unwrap_pipeline(estimator)
         model = opened.model
         plane = Plane.through(model.cluster_centers_, model.cluster_sizes_)
         centers = plane.project(model.cluster_centers_)
@@ -120,17 +126,17 @@ class CellsDisplay(Display):
             if y is not None:
                 y = check_labels(X, y, model.classes_)
             n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-            which = spread(n_rows, max_rows)
+            which = evenly_spaced(n_rows, max_rows)
             if len(which) < n_rows:
                 notes.append(f"{len(which)} of {n_rows} rows shown")
-            rows = opened.rows(some_rows(X, which))
+            rows = opened.rows(take_rows(X, which))
             labels = model.predict(rows) if y is None else y[which]
             points = plane.project(check_rows(model, rows))
         elif y is not None:
             raise ValueError("y was given without X: pass the rows that it labels.")
         classes = np.union1d(model.classes_, labels)
-        xs, ys = _around(np.concatenate([centers, points]))
-        regions = _ask(model, plane, xs, ys)
+        xs, ys = _grid_around(np.concatenate([centers, points]))
+        regions = _predict_grid(model, plane, xs, ys)
         return cls(
             plane,
             xs,
@@ -160,16 +166,18 @@ class CellsDisplay(Display):
         self : CellsDisplay
             With `figure_` and `ax_` set.
         """
-        # About the same scale for both axes, unless that would be a mere strip.
+        # About the same scale for both axes, unless the plot would become a narrow strip.
         tall = 4.6 * float(np.clip(np.ptp(self.ys) / np.ptp(self.xs), 0.6, 1.1))
         ax = self._begin(ax, (6.4, tall + 0.9))
         self._draw_regions(ax)
-        many = len(self.classes) > _MANY
+        many = len(self.classes) > MAX_LEGEND_CLASSES
         for c in np.unique(self.point_classes):
             style = {"ms": 2.6, "mew": 0, "color": color(c), "alpha": 0.75, "rasterized": True}
             ax.plot(*self.points[self.point_classes == c].T, marker(c), **style)
         texts = names(self.classes)
-        areas = np.maximum(_LARGEST * self.sizes / (self.sizes.max() or 1.0), _SMALLEST)
+        areas = np.maximum(
+            MAX_MARKER_AREA * self.sizes / (self.sizes.max() or 1.0), MIN_MARKER_AREA
+        )
         if len(areas) > 60:
             areas = areas / 4
         for c in np.unique(self.center_classes):
@@ -184,7 +192,7 @@ class CellsDisplay(Display):
                 label=f"class {texts[c]}",
                 zorder=3,
             )
-        across, up = (short(name, _LONGEST) for name in self.axis_labels)
+        across, up = (short(name, MAX_AXIS_LABEL) for name in self.axis_labels)
         ax.set(xlabel=across, ylabel=up)
         ax.set(xlim=self.xs[[0, -1]], ylim=self.ys[[0, -1]])
         self._write_title(ax)
@@ -212,7 +220,7 @@ class CellsDisplay(Display):
         )
         for cycle in range(1, -(-n_classes // len(COLORS))):
             again = self.regions // len(COLORS) == cycle
-            if again.any():  # the colours of earlier classes, so hatching tells them apart
+            if again.any():  # colours repeat, so hatching distinguishes the classes
                 hatch = HATCHES[cycle % len(HATCHES)]
                 style = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch]}
                 hatched = ax.contourf(self.xs, self.ys, again, **style)
@@ -230,38 +238,44 @@ class CellsDisplay(Display):
             lines.append(f"plane by PCA of the prototypes, {share}")
         if self.plane.is_cut:
             lines.append("regions: the model on this plane; markers: projected onto it")
-        ax.set_title("\n".join(lines + self.notes), fontsize=SMALL)
+        ax.set_title("\n".join(lines + self.notes), fontsize=SMALL_PT)
 
     def _legend(self, ax: Any) -> None:
-        legend = ax.legend(fontsize=SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        legend = ax.legend(fontsize=SMALL_PT, loc="center left", bbox_to_anchor=(1.0, 0.5))
         for handle in legend.legend_handles:
             handle.set_sizes([36])
 
     def _name_regions(self, ax: Any) -> None:
-        """Write the class into each region that has room for it, as far inside as can be."""
+        """Write the class into each region that is large enough, as far inside as possible."""
         from matplotlib import patheffects
 
         halo = [patheffects.withStroke(linewidth=2.2, foreground="white")]
-        style = {"ha": "center", "va": "center", "fontsize": SMALL, "weight": "bold", "zorder": 4}
+        style = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": SMALL_PT,
+            "weight": "bold",
+            "zorder": 4,
+        }
         texts = names(self.classes, 12)
         for c in np.unique(self.regions):
             inside = distance_transform_edt(np.pad(self.regions == c, 1))[1:-1, 1:-1]
             line, column = np.unravel_index(np.argmax(inside), inside.shape)
-            if inside[line, column] >= _ROOM * len(self.xs):
+            if inside[line, column] >= MIN_REGION_SHARE * len(self.xs):
                 place = (self.xs[column], self.ys[line])
                 ax.annotate(texts[c], place, path_effects=halo, **style)
 
 
-def _around(points: Floats) -> tuple[Floats, Floats]:
+def _grid_around(points: Floats) -> tuple[Floats, Floats]:
     low, high = points.min(axis=0), points.max(axis=0)
     widest = (high - low).max() or 1.0
     margin = 0.07 * np.maximum(high - low, 0.2 * widest)
-    xs, ys = np.linspace(low - margin, high + margin, _GRID).T
+    xs, ys = np.linspace(low - margin, high + margin, GRID_POINTS).T
     return xs, ys
 
 
-def _ask(model: Any, plane: Plane, xs: Floats, ys: Floats) -> npt.NDArray[Any]:
-    """Find the class on a grid of the plane, line by line: with many features a grid is large."""
+def _predict_grid(model: Any, plane: Plane, xs: Floats, ys: Floats) -> npt.NDArray[Any]:
+    """Predict the class on a grid of the plane, line by line to save memory."""
     centers = model.cluster_centers_
     lines = []
     for y in ys:
@@ -270,7 +284,7 @@ def _ask(model: Any, plane: Plane, xs: Floats, ys: Floats) -> npt.NDArray[Any]:
     return np.stack(lines)
 
 
-def _axis_labels(opened: Model, plane: Plane) -> tuple[str, str]:
+def _axis_labels(opened: FittedModel, plane: Plane) -> tuple[str, str]:
     if plane.n_principal == 2:
         return "first principal direction", "second principal direction"
     if plane.n_principal == 1:

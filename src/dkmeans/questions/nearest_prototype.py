@@ -7,7 +7,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.assign import assign
-from dkmeans.kernels.block import Indices, Matrix, most_terms
+from dkmeans.kernels.block import Indices, Matrix, max_row_values
 from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.distances import all_distances, paired_distances
 from dkmeans.kernels.pack import pack
@@ -24,7 +24,7 @@ _HASH_ROWS = 4096  # rows hashed at a time
 def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
     """Index of the nearest centre of each row, and whether the squares of all rows were finite."""
     loops = loops_for(X, len(centers))
-    packed = pack(centers, sparse=sp.issparse(X), loops=loops, n_terms=most_terms(X))
+    packed = pack(centers, sparse=sp.issparse(X), loops=loops, n_terms=max_row_values(X))
     labels = np.empty(X.shape[0], dtype=np.intp)
     n_scores = len(centers) if loops is None else 0
     finite: list[bool] = []
@@ -66,7 +66,7 @@ def class_distances(
             centers[prototypes.classes == c],
             sparse=sp.issparse(X),
             loops=loops,
-            n_terms=most_terms(X),
+            n_terms=max_row_values(X),
         )
         for c in np.unique(prototypes.classes)
     }
