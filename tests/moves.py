@@ -1,6 +1,6 @@
 """Moves of rows towards other classes: the shortest one, and attacks on a certified radius.
 
-Slow and obvious: what `engine.certify` says is compared with it.
+Slow and obvious: what `questions.certify` says is compared with it.
 """
 
 import numpy as np

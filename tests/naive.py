@@ -1,4 +1,4 @@
-"""The whole algorithm, slow and obvious: the oracle for every kernel and the engine.
+"""The whole algorithm, slow and obvious: the oracle for every kernel and for growth.
 
 Nothing is shared with the package. Sums are exact fractions, distances are plain loops.
 """

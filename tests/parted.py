@@ -1,11 +1,11 @@
-"""Rows for the engine, in one part or several."""
+"""Rows for growth, in one part or several."""
 
 import itertools
 
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.engine.rows import Rows
+from dkmeans.growth.rows import Rows
 from dkmeans.passes.part import Part
 from dkmeans.runners.local import LocalRunner
 

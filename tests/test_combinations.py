@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from strategies import Case, cases
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine import refine
+from dkmeans.growth import refine
 from dkmeans.kernels import compiled
 from dkmeans.kernels.sphere import unit_rows
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from test_combinations import kernels
 
 from dkmeans import DiscriminativeKMeans, condense
-from dkmeans.engine import refine
+from dkmeans.growth import refine
 from dkmeans.kernels.sphere import unit_rows
 
 many = settings(max_examples=strategies.examples(300))

@@ -72,7 +72,7 @@ def assert_same(a, b, *, leave_out=()):
             assert same_bits(mine[name], theirs[name]), name
     assert a._fitted.weight_unit == b._fitted.weight_unit
     for part in ("ids", "classes", "weights", "sums"):
-        mine, theirs = (getattr(m._fitted.memory, part) for m in (a, b))
+        mine, theirs = (getattr(m._fitted.earlier_rows, part) for m in (a, b))
         assert same_bits(mine, theirs), part
 
 
@@ -145,8 +145,8 @@ class TestRoundTrip:
         straight = DiscriminativeKMeans(12, **options)
         for part in np.array_split(order, 4):
             straight.partial_fit(ROWS[part], CODES[part], sample_weight=w[part])
-        assert (straight._fitted.memory.weights[0] % 0.1 > 0).any()
-        assert (straight._fitted.memory.sums[1] != 0).any()  # trailing parts, too
+        assert (straight._fitted.earlier_rows.weights[0] % 0.1 > 0).any()
+        assert (straight._fitted.earlier_rows.sums[1] != 0).any()  # trailing parts, too
         assert_same(straight, model)
 
     def test_models_on_the_way_can_be_saved_but_are_not_kept(self, folder):

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.engine.run import Run
-from dkmeans.engine.update import Children, next_children
+from dkmeans.growth.round import Children, next_children
+from dkmeans.growth.run import Run
 from dkmeans.prepare import prepare
 from dkmeans_paper import jobs
 from dkmeans_paper.gram import Sums, grow, inner_products, k_means

@@ -1,4 +1,4 @@
-"""The engine against the oracle, state by state."""
+"""Growth against the oracle, state by state."""
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_classes_get_their_prototypes_back_as_in_the_oracle(data, growth, extra,
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_gain_below_rounding_is_none_as_in_the_oracle():
-    # The first split moves the cost by less than the engine rounds it to.
+    # The first split moves the cost by less than growth rounds it to.
     left = [-1, 1, 1, -2, -3, -3, 2, -2, 0, 2, -3, 2, 0, -3, 3, 2, -2, 2, -2, -1, 0]
     right = [-1, -1, 3, -3, 3, -2, 1, 3, -1, 0, 3, -1, 2, -3, -2, 2, 3, 2, -2, -3, 0]
     X = np.stack([left, right], axis=1) / 2

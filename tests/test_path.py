@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine import trail
-from dkmeans.engine.heldout import hold_out
+from dkmeans.growth import trail
+from dkmeans.growth.held_out import hold_out
 from dkmeans.kernels.rowhash import hash_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")

@@ -15,8 +15,8 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.engine import refine as refine_module
-from dkmeans.engine.margins import Field
+from dkmeans.growth import refine as refine_module
+from dkmeans.growth.margins import Field
 from dkmeans.kernels import compiled
 from dkmeans.prototypes import Prototypes
 

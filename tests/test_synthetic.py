@@ -12,8 +12,8 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.growth.rules import Continuation
 from dkmeans.plots import growth
-from dkmeans.prepare import Continuation
 from dkmeans_paper import plane, synthetic
 from dkmeans_paper.study import Study
 

@@ -29,7 +29,7 @@ from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.prepare import Continuation
+from dkmeans.growth.rules import Continuation
 from dkmeans.questions import edit, label_errors, nearest_prototype, prediction, reject
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain

@@ -12,15 +12,16 @@ import numpy as np
 
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
-from dkmeans.engine.choose import Choice, attempt, choose
-from dkmeans.engine.grow import grow
-from dkmeans.engine.heldout import hold_out
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.trail import Trail, waypoint
 from dkmeans.fitted import Fitted
+from dkmeans.growth.auto import Choice, attempt, choose
+from dkmeans.growth.grow import grow
+from dkmeans.growth.held_out import hold_out
+from dkmeans.growth.rules import Continuation
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
-from dkmeans.prepare import Continuation, PreparedFit, prepare
+from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History
 

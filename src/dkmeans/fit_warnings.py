@@ -6,7 +6,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from dkmeans.fitted import Fitted
-from dkmeans.prepare import Continuation
+from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.25  # of the rows

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.waypoints import Waypoint
 from dkmeans.geometry import Geometry
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
@@ -114,8 +114,8 @@ class Fitted(Predictor):
     history: History
     tree: Tree
     changes: Changes  # what the last call changed
-    memory: Memory  # weight and sum of the rows of each prototype and class
-    weight_unit: float  # a weight of 1 in `memory`, in the user's weights
+    earlier_rows: EarlierRows  # weight and sum of the rows of each prototype and class
+    weight_unit: float  # a weight of 1 in `earlier_rows`, in the user's weights
     # Statements about training rows; None where the rows are not known any more.
     labels: Indices | None = None
     inertia: float | None = None
@@ -168,7 +168,7 @@ class Fitted(Predictor):
             history=history.take(history.round <= waypoint.round),
             tree=tree,
             changes=describe_changes(None, waypoint.prototypes, tree, call),
-            memory=waypoint.memory,
+            earlier_rows=waypoint.earlier_rows,
             labels=None,
             rejection=None,
             training_classes=None,

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dkmeans.data.validation import Training
-from dkmeans.engine.choose import Choice
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.trail import Trail
 from dkmeans.fitted import Fitted, GrowthPath, TrainingClasses
+from dkmeans.growth.auto import Choice
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.rules import Continuation
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.trail import Trail
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import exact_totals
-from dkmeans.prepare import Continuation, PreparedFit
+from dkmeans.prepare import PreparedFit
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
 
@@ -37,12 +38,12 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
     if conflicts:  # a row must not be the exemplar of a class that it was not given
         relabelled = np.flatnonzero(rows.classes() != training.y)
     exemplars = rows.exemplars(now, relabelled)
-    memory = run.remembers(state)
+    earlier = run.all_rows(state)
     tree = run.tree.to_tree(training.classes)
-    if state.memory is None:
+    if state.earlier_rows is None:
         sizes = exact_totals(labels, training.sample_weight, len(now))
     else:
-        sizes = _sizes(training, unit, now, memory)
+        sizes = _sizes(training, unit, now, earlier)
     if choice is None:
         path, growth_path = _path(growth.trail, growth.history, run.tree, training, unit)
     else:
@@ -62,7 +63,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
         history=growth.history,
         tree=tree,
         changes=describe_changes(before, now, tree, run.tree.call),
-        memory=memory,
+        earlier_rows=earlier,
         weight_unit=unit,
         labels=labels,
         inertia=state.inertia * unit,
@@ -85,7 +86,7 @@ def _path(
         cost=[w.cost for w in waypoints],
         inertia=[w.inertia * unit for w in waypoints],
     )
-    sizes = [_sizes(training, unit, w.prototypes, w.memory) for w in waypoints]
+    sizes = [_sizes(training, unit, w.prototypes, w.earlier_rows) for w in waypoints]
     tree = log.to_tree(training.classes)
     return path, GrowthPath(waypoints, sizes, history, tree, log.call)
 
@@ -102,11 +103,11 @@ def _path_of_search(
     return _path(first.trail, history, first.tree, training, unit)
 
 
-def _sizes(training: Training, unit: float, prototypes: Prototypes, memory: Memory) -> Floats:
+def _sizes(training: Training, unit: float, prototypes: Prototypes, earlier: EarlierRows) -> Floats:
     """Sum the user's weights by prototype."""
     fraction, exponent = np.frexp(unit)
-    weights = memory.weights[0] * fraction / training.factors[memory.classes]
-    sums = np.bincount(memory.cells(prototypes), weights, len(prototypes)).astype(np.float64)
+    weights = earlier.weights[0] * fraction / training.factors[earlier.classes]
+    sums = np.bincount(earlier.cells(prototypes), weights, len(prototypes)).astype(np.float64)
     with np.errstate(over="ignore"):  # sums in the user's weights may be infinite
         return np.ldexp(sums, exponent)
 

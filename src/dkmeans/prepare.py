@@ -6,7 +6,6 @@ import numbers
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from enum import Enum
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,25 +13,17 @@ import numpy as np
 
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
-from dkmeans.engine.cells import Rules
-from dkmeans.engine.run import Run, Start
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import geometry_of
+from dkmeans.growth.rules import Continuation, Rules
+from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.checkpoint import Journal
-from dkmeans.sources import engine_rows, out_of_core
+from dkmeans.sources import growth_rows, out_of_core
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
 _NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
-
-
-class Continuation(Enum):
-    """What a fit starts from, and which rows it is given."""
-
-    FRESH = "fresh"  # from one cluster
-    WARM = "warm"  # from the prototypes of an earlier fit, with all rows
-    NEW_ROWS = "new rows"  # from the prototypes of an earlier fit, with new rows only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +31,7 @@ class PreparedFit:
     """A fit with checked parameters and data, ready to run."""
 
     training: validation.Training
-    source: engine_rows.Source
+    source: growth_rows.Source
     rules: Rules
     how: Continuation
     before: Fitted | None  # the model that it continues
@@ -93,13 +84,15 @@ def prepare(
             journal.expect("classes", repr(training.classes.tolist()))
             journal.expect("prototypes to go on from", _digest(how, start))
         budget = estimator.max_clusters
-        source = engine_rows.make_source(
+        source = growth_rows.make_source(
             training,
             stream,
             estimator.n_threads,
             estimator.memory_mb,
             unit=None if before is None else before.weight_unit,
-            remembered=start.memory if start is not None and start.only_new else None,
+            earlier=(
+                start.earlier_rows if start is not None and how is Continuation.NEW_ROWS else None
+            ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
         )
@@ -124,12 +117,12 @@ def _read(
     how: Continuation,
     classes: Any,
     ending: ExitStack,
-) -> tuple[validation.Training, engine_rows.RowSource | None]:
+) -> tuple[validation.Training, growth_rows.RowSource | None]:
     """Check the data; the second value stands for rows that are not in this process's memory."""
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     options = {
         "reach": 1 + 2 * push,
-        "afresh": how is Continuation.FRESH,
+        "how": how,
         "classes": classes,
     }
     stream: Any
@@ -156,11 +149,10 @@ def _start(
     estimator: Any, before: Fitted, training: validation.Training, how: Continuation
 ) -> Start:
     """Return the prototypes to start from, with what they remember of earlier rows."""
-    memory = before.memory.recoded(np.searchsorted(training.classes, before.classes))
-    new_rows = how is Continuation.NEW_ROWS
-    if new_rows and estimator.half_life is not None:
-        memory = memory.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
-    return Start(before.prototypes_among(training.classes), memory, only_new=new_rows)
+    earlier = before.earlier_rows.recoded(np.searchsorted(training.classes, before.classes))
+    if how is Continuation.NEW_ROWS and estimator.half_life is not None:
+        earlier = earlier.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
+    return Start(before.prototypes_among(training.classes), earlier)
 
 
 def _total_weight(training: validation.Training) -> float:
@@ -172,7 +164,7 @@ def _total_weight(training: validation.Training) -> float:
 def _rules(
     estimator: Any,
     training: validation.Training,
-    source: engine_rows.Source,
+    source: growth_rows.Source,
     how: Continuation,
     before: Fitted | None,
 ) -> Rules:
@@ -193,10 +185,11 @@ def _rules(
         estimator.max_iter,
         min_weights,
         estimator.prune,
-        best=estimator.growth == "best",
-        refine=estimator.refine == "margin" and how is not Continuation.NEW_ROWS,
+        growth=estimator.growth,
+        # Refinement needs all rows.
+        refine=None if how is Continuation.NEW_ROWS else estimator.refine,
         geometry=geometry_of(estimator.metric),
-        make_way=how is Continuation.NEW_ROWS,
+        continuation=how,
     )
 
 
@@ -215,6 +208,6 @@ def _digest(how: Continuation, start: Start | None) -> str:
     """Hash what a fit starts from."""
     digest = hashlib.sha256(how.value.encode())
     if start is not None:
-        for part in (start.prototypes.centers, start.prototypes.ids, *start.memory.sums):
+        for part in (start.prototypes.centers, start.prototypes.ids, *start.earlier_rows.sums):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

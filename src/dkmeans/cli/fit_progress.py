@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.table import Column
 
 from dkmeans.cli.console import say
-from dkmeans.engine.refine import PASSES
+from dkmeans.growth.refine import PASSES
 from dkmeans.progress import Step
 
 _NARROW = 66  # columns; with fewer, fewer words

@@ -20,6 +20,7 @@ from dkmeans.data.value_checks import (
     finite_range,
 )
 from dkmeans.geometry import geometry_of
+from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 
 
@@ -55,12 +56,13 @@ class BlockSummary:
 class FirstPass:
     """Checks blocks one after the other, and collects their summaries."""
 
-    def __init__(self, estimator: Any, names: list[str] | None, afresh: bool) -> None:
-        self._estimator, self._afresh = estimator, afresh
+    def __init__(self, estimator: Any, names: list[str] | None, how: Continuation) -> None:
+        self._estimator = estimator
+        self._is_fresh = how is Continuation.FRESH
         self._feature_names = None if names is None else np.array(names, dtype=object)
         self.sizes: list[int] = []
         self.n_features = len(names) if names is not None else 0
-        self._dtype = None if afresh else estimator.cluster_centers_.dtype
+        self._dtype = None if self._is_fresh else estimator.cluster_centers_.dtype
         self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
         self._y: list[npt.NDArray[np.int32]] = []
@@ -159,7 +161,7 @@ class FirstPass:
             )
         if self._dtype is None:
             self._dtype = as_floats([dtype])
-        elif self._afresh and as_floats([dtype]) != self._dtype:
+        elif self._is_fresh and as_floats([dtype]) != self._dtype:
             raise SourceError(
                 f"{where} is of type {dtype}, but the first block is {self._dtype}: all must be "
                 "alike."
@@ -175,7 +177,7 @@ class FirstPass:
         # Labels that are few beside the rows are there more than once, and so are they here.
         check_classification_targets(np.tile(seen, 1 if 2 * len(seen) > sum(self.sizes) else 2))
         found = np.unique(seen)
-        known = [] if self._afresh else [estimator.classes_]
+        known = [] if self._is_fresh else [estimator.classes_]
         if classes is not None:
             known.append(np.unique(as_labels(classes)))
         for labels in known:
@@ -189,7 +191,7 @@ class FirstPass:
         weights = check_sample_weight(weights, len(y))
         if not geometry_of(estimator.metric).bounded:
             largest = self._largest
-            if not self._afresh:
+            if not self._is_fresh:
                 largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
             validation.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
         by_class = class_weights(estimator.class_weight, found, y, weights)
@@ -203,7 +205,7 @@ class FirstPass:
 
     def _check_features(self) -> None:
         estimator = self._estimator
-        if self._afresh:
+        if self._is_fresh:
             return
         if self.n_features != estimator.n_features_in_:
             raise SourceError(

@@ -3,6 +3,7 @@
 import copy
 import numbers
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from dkmeans.data.value_checks import (
     is_real,
 )
 from dkmeans.geometry import GEOMETRIES, geometry_of
+from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
+from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.kernels.threads import cap_threads, default_threads
@@ -83,16 +86,20 @@ def check_parameters(params: dict[str, Any]) -> None:
     growth = params["growth"]
     require(
         "growth",
-        isinstance(growth, str) and growth in ("paper", "best"),
-        "it must be 'paper' or 'best'",
+        isinstance(growth, str) and growth in GROWTH_RULES,
+        f"it must be {_one_of(GROWTH_RULES)}",
     )
     refine = params["refine"]
-    require("refine", refine is None or refine == "margin", "it must be 'margin' or None")
+    require(
+        "refine",
+        refine is None or (isinstance(refine, str) and refine in REFINEMENTS),
+        f"it must be {_one_of(REFINEMENTS)} or None",
+    )
     metric = params["metric"]
     require(
         "metric",
         isinstance(metric, str) and metric in GEOMETRIES,
-        f"it must be {' or '.join(map(repr, GEOMETRIES))}",
+        f"it must be {_one_of(GEOMETRIES)}",
     )
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
@@ -115,6 +122,11 @@ def check_parameters(params: dict[str, Any]) -> None:
     )
 
 
+def _one_of(names: Iterable[str]) -> str:
+    """Return names as they appear in an error message."""
+    return " or ".join(map(repr, names))
+
+
 def check_training(
     estimator: Any,
     X: Any,
@@ -122,7 +134,7 @@ def check_training(
     sample_weight: Any,
     *,
     reach: float,
-    afresh: bool = True,
+    how: Continuation = Continuation.FRESH,
     classes: Any = None,
 ) -> Training:
     """Check the arguments of `fit` or `partial_fit` without touching the estimator.
@@ -132,17 +144,17 @@ def check_training(
     estimator : estimator
     X, y, sample_weight : as in `fit`
     reach : float
-        How many times farther from the rows than from each other centres may come to lie.
-    afresh : bool
-        Whether nothing is known yet, or the estimator's classes and features stay.
+        Bound on how far centres can overshoot the range of the data.
+    how : Continuation
+        A fit that continues keeps the classes and features of the estimator.
     classes : array-like, optional
         Classes to know beside those in y.
     """
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     y = None if y is None else as_labels(y)
     given = X
-    X, y = _with_readable_errors(scratch, X, y=y, reset=afresh)
-    if not afresh:
+    X, y = _with_readable_errors(scratch, X, y=y, reset=how is Continuation.FRESH)
+    if how is not Continuation.FRESH:
         X = X.astype(estimator.cluster_centers_.dtype, copy=False)
     names = {
         name: getattr(scratch, name)
@@ -153,7 +165,7 @@ def check_training(
         names["feature_names_in_"] = np.array(given.names, dtype=object)
     check_classification_targets(y)
     found = np.unique(y)
-    known = [] if afresh else [estimator.classes_]
+    known = [] if how is Continuation.FRESH else [estimator.classes_]
     if classes is not None:
         known.append(np.unique(as_labels(classes)))
     for labels in known:
@@ -162,7 +174,7 @@ def check_training(
     classes, codes = found, np.searchsorted(found, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
-    if not afresh:
+    if how is not Continuation.FRESH:
         largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
     geometry = geometry_of(estimator.metric)
     if not geometry.bounded:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.memory import Memory
 from dkmeans.files.container import Arrays
 from dkmeans.files.refusal import require
 from dkmeans.files.table_columns import codes
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.reject import LEVELS
 from dkmeans.results.table import Table
@@ -48,18 +48,18 @@ def check_tree(tables: dict[str, Table], prototypes: Prototypes, classes: npt.ND
     require(bool(((changes.id >= 0) & (changes.id < n)).all()), "has changes of unknown ids")
 
 
-def check_memory(memory: Memory, prototypes: Prototypes) -> None:
+def check_earlier_rows(earlier: EarlierRows, prototypes: Prototypes) -> None:
     """Check that each entry has a prototype, a positive weight and a finite sum."""
     wrong = "has a memory that does not make sense"
-    n = len(memory.classes)
-    require(memory.ids.dtype == np.int64 and memory.ids.shape == (n,), wrong)
-    require(memory.weights.dtype == np.float64 and memory.weights.shape == (2, n), wrong)
-    require(memory.sums.dtype == np.float64, wrong)
-    require(memory.sums.shape == (2, n, prototypes.centers.shape[1]), wrong)
-    require(bool(np.isin(memory.ids, prototypes.ids).all()), wrong)
-    require(bool(np.isfinite(memory.sums).all() and np.isfinite(memory.weights).all()), wrong)
-    require(bool((memory.weights[0] > 0).all()), wrong)
-    pairs = np.unique(np.stack([memory.ids, memory.classes]), axis=1) if n else memory.ids[None]
+    n = len(earlier.classes)
+    require(earlier.ids.dtype == np.int64 and earlier.ids.shape == (n,), wrong)
+    require(earlier.weights.dtype == np.float64 and earlier.weights.shape == (2, n), wrong)
+    require(earlier.sums.dtype == np.float64, wrong)
+    require(earlier.sums.shape == (2, n, prototypes.centers.shape[1]), wrong)
+    require(bool(np.isin(earlier.ids, prototypes.ids).all()), wrong)
+    require(bool(np.isfinite(earlier.sums).all() and np.isfinite(earlier.weights).all()), wrong)
+    require(bool((earlier.weights[0] > 0).all()), wrong)
+    pairs = np.unique(np.stack([earlier.ids, earlier.classes]), axis=1) if n else earlier.ids[None]
     require(pairs.shape[1] == n, wrong)
 
 

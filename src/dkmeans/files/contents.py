@@ -7,15 +7,20 @@ import numpy.typing as npt
 
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
-from dkmeans.engine.memory import Memory
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files import class_labels
-from dkmeans.files.consistency import check_memory, check_prototypes, check_rejection, check_tree
+from dkmeans.files.consistency import (
+    check_earlier_rows,
+    check_prototypes,
+    check_rejection,
+    check_tree,
+)
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.files.table_columns import TABLES, codes, restore, store
 from dkmeans.fitted import Fitted
 from dkmeans.geometry import geometry_of
+from dkmeans.growth.earlier_rows import EarlierRows
 
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
@@ -26,16 +31,16 @@ _LABEL_BYTES_PER_BYTE = 16
 
 def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays, Document]:
     """Return all that a fitted estimator needs to predict and to continue."""
-    fitted, memory = model._fitted, model._fitted.memory
+    fitted, earlier = model._fitted, model._fitted.earlier_rows
     arrays: Arrays = {
         "centers": fitted.prototypes.centers,
         "class_codes": fitted.prototypes.classes.astype(np.int64),
         "sizes": fitted.sizes.astype(np.float64),
         "ids": fitted.prototypes.ids,
-        "memory_ids": memory.ids,
-        "memory_class_codes": memory.classes.astype(np.int64),
-        "memory_weights": memory.weights,
-        "memory_sums": memory.sums,
+        "memory_ids": earlier.ids,
+        "memory_class_codes": earlier.classes.astype(np.int64),
+        "memory_weights": earlier.weights,
+        "memory_sums": earlier.sums,
     }
     if with_labels:
         arrays |= _describe_rows(fitted)
@@ -82,13 +87,13 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     prototypes = check_prototypes(arrays, len(classes), document["n_features"])
     check_tree(tables, prototypes, classes)
     check_rejection(tables, prototypes, classes)
-    memory = Memory(
+    earlier = EarlierRows(
         _take(arrays, "memory_ids"),
         codes(_take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),
         _take(arrays, "memory_weights"),
         _take(arrays, "memory_sums"),
     )
-    check_memory(memory, prototypes)
+    check_earlier_rows(earlier, prototypes)
     sizes = _take(arrays, "sizes")
     require(
         sizes.shape == prototypes.ids.shape
@@ -104,7 +109,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             n_features=document["n_features"],
             feature_names=names,
             sizes=sizes,
-            memory=memory,
+            earlier_rows=earlier,
             **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),

@@ -17,13 +17,6 @@ CHUNK_ROWS = 4096
 LENGTH_TOLERANCE_ULPS = 4  # rows whose length is 1 up to this tolerance are left as they are
 
 
-def as_centers(
-    values: npt.NDArray[np.floating], dtype: npt.DTypeLike, *, unit: bool
-) -> npt.NDArray[Any]:
-    """Convert positions to centres of a dtype, scaled to length one if `unit` is true."""
-    return unit_vectors(values, dtype) if unit else values.astype(dtype)
-
-
 def unit_rows(X: Matrix) -> Matrix:
     """Return a copy of a matrix with each row scaled to length one, in the same dtype."""
     if sp.issparse(X):

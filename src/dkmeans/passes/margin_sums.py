@@ -1,10 +1,11 @@
 """Passes over stored margins; each set of margins has a number.
 
-`engine.margins` explains the quantities.
+`growth.margins` explains the quantities.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -47,22 +48,29 @@ class SumPaid(SlicesPass):
         return state, sum_values(part, paid, found.rows, self.units)
 
 
+class RowCost(Enum):
+    """What a row costs, with f = sigmoid(slope * margin)."""
+
+    ERROR = "f"  # a smooth count of errors
+    BORDER = "f (1 - f)"  # only rows near the border count
+
+
 @dataclass(frozen=True)
 class SumCosts(SlicesPass):
-    """Sum costs f over the rows of each prototype's class, or f (1 - f) if `wary`."""
+    """Sum costs over the rows of each prototype's class."""
 
     needs_rows = False
 
     margins: int
     slope: float
-    wary: bool
+    row_cost: RowCost
     units: Floats
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
         found = state.margins(self.margins)
         f = expit(self.slope * found.relative())
-        costs = f * (1 - f) if self.wary else f
+        costs = f if self.row_cost is RowCost.ERROR else f * (1 - f)
         k = found.n_prototypes
         return state, sum_values_by(part, found.own, k, costs, found.rows, self.units)
 

@@ -5,10 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.ndimage import distance_transform_edt
-from sklearn.preprocessing import normalize
 
+from dkmeans.data.validation import check_rows
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import (
@@ -132,8 +131,7 @@ class CellsDisplay(Display):
                 notes.append(f"{len(which)} of {n_rows} rows shown")
             rows = opened.rows(take_rows(X, which))
             labels = model.predict(rows) if y is None else y[which]
-            rows = rows if sp.issparse(rows) else np.asarray(rows)
-            points = plane.project(normalize(rows) if model.metric == "cosine" else rows)
+            points = plane.project(check_rows(model, rows))
         elif y is not None:
             raise ValueError("y was given without X: pass the rows that it labels.")
         classes = np.union1d(model.classes_, labels)

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from dkmeans.engine.grow import grow
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fit import start_run
+from dkmeans.growth.grow import grow
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay, inches
 from dkmeans.plots.style import color, marker, names, plural

@@ -6,8 +6,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.memory import Memory
 from dkmeans.fitted import Fitted
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import describe_changes
@@ -18,8 +18,8 @@ Ids: TypeAlias = npt.NDArray[np.int64]
 def drop(model: Fitted, ids: Ids) -> Fitted:
     """Remove prototypes and what they remember."""
     stay = ~np.isin(model.prototypes.ids, ids)
-    memory = model.memory.take(~np.isin(model.memory.ids, ids))
-    return _edited(model, model.prototypes.take(stay), memory, model.sizes[stay])
+    earlier = model.earlier_rows.take(~np.isin(model.earlier_rows.ids, ids))
+    return _edited(model, model.prototypes.take(stay), earlier, model.sizes[stay])
 
 
 def merge(model: Fitted, ids: Ids) -> Fitted:
@@ -28,26 +28,32 @@ def merge(model: Fitted, ids: Ids) -> Fitted:
     chosen = np.flatnonzero(np.isin(before.ids, ids))
     heir = chosen[sizes[chosen].argmax()]
     gone = chosen[chosen != heir]
-    memory = model.memory.given_to(
-        np.where(np.isin(model.memory.ids, before.ids[gone]), before.ids[heir], model.memory.ids)
+    earlier = model.earlier_rows.given_to(
+        np.where(
+            np.isin(model.earlier_rows.ids, before.ids[gone]),
+            before.ids[heir],
+            model.earlier_rows.ids,
+        )
     )
-    own = (memory.ids == before.ids[heir]) & (memory.classes == before.classes[heir])
+    own = (earlier.ids == before.ids[heir]) & (earlier.classes == before.classes[heir])
     centers = before.centers.copy()
     if own.any():
-        centers[heir] = (memory.sums[0, own] / memory.weights[0, own][:, None])[0]
+        centers[heir] = (earlier.sums[0, own] / earlier.weights[0, own][:, None])[0]
     sizes[heir] = sizes[chosen].sum()
     stay = np.setdiff1d(np.arange(len(before)), gone)
-    return _edited(model, replace(before, centers=centers).take(stay), memory, sizes[stay])
+    return _edited(model, replace(before, centers=centers).take(stay), earlier, sizes[stay])
 
 
 def set_center(model: Fitted, id: int, center: npt.NDArray[np.floating]) -> Fitted:
     """Move a prototype, with what it remembers."""
     centers = model.prototypes.centers.copy()
     centers[model.prototypes.ids == id] = center
-    return _edited(model, replace(model.prototypes, centers=centers), model.memory, model.sizes)
+    return _edited(
+        model, replace(model.prototypes, centers=centers), model.earlier_rows, model.sizes
+    )
 
 
-def _edited(model: Fitted, after: Prototypes, memory: Memory, sizes: Floats) -> Fitted:
+def _edited(model: Fitted, after: Prototypes, earlier: EarlierRows, sizes: Floats) -> Fitted:
     """Replace the prototypes, and drop all statements about training rows."""
     before = model.prototypes
     centers = model.geometry.centers(after.centers, before.centers.dtype)
@@ -65,7 +71,7 @@ def _edited(model: Fitted, after: Prototypes, memory: Memory, sizes: Floats) -> 
         converged=False,
         tree=tree,
         changes=describe_changes(before, after, tree, log.call),
-        memory=memory,
+        earlier_rows=earlier,
         rejection=None,
         labels=None,
         inertia=None,

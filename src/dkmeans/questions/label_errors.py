@@ -95,8 +95,8 @@ def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
             "at(k) or load, pass the training rows: suspects(X, y)."
         )
     k, classes = model.n_clusters, kept.codes.astype(np.intp)
-    owners = model.memory.cells(model.prototypes)
-    groups, keys = remembered_groups(model.memory, owners, kept.weights, k)
+    owners = model.earlier_rows.cells(model.prototypes)
+    groups, keys = remembered_groups(model.earlier_rows, owners, kept.weights, k)
     kinds, kind, count = np.unique(classes * k + cells, return_inverse=True, return_counts=True)
     # Rows that did not count, or counted as another class because identical rows outvoted them,
     # have no group: they are placed at the centre of their cell.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from dkmeans.engine.memory import Memory
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.exact import cut, grid_units, ratio, slice_count, total
 from dkmeans.kernels.threads import tiles
@@ -76,14 +76,14 @@ def _weighed(X: Matrix, weights: Floats | None, tile: slice) -> Floats:
 
 
 def remembered_groups(
-    memory: Memory, cells: Indices, factors: Floats, n_cells: int
+    earlier: EarlierRows, cells: Indices, factors: Floats, n_cells: int
 ) -> tuple[Groups, Indices]:
     """Return the groups that a fit remembers, and the code of each: class times cells, plus cell.
 
-    `factors` are the class weights that the weights in `memory` include.
+    `factors` are the class weights that the weights in `earlier` include.
     """
-    codes = memory.classes * n_cells + cells
+    codes = earlier.classes * n_cells + cells
     order = np.argsort(codes, kind="stable")
-    weights, classes = memory.weights[0][order], memory.classes[order]
-    means = memory.sums[0][order] / weights[:, None]
+    weights, classes = earlier.weights[0][order], earlier.classes[order]
+    means = earlier.sums[0][order] / weights[:, None]
     return Groups(means, classes, weights / factors[classes]), codes[order]

@@ -15,6 +15,7 @@ from dkmeans.data.dask_collections import DaskBlocks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
 from dkmeans.data.value_checks import finite_range
 from dkmeans.geometry import Geometry, geometry_of
+from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
 from dkmeans.runners.dask_worker import BuildParts, PartPlan
@@ -114,7 +115,7 @@ def scan_partitions(
     ending: ExitStack,
     *,
     reach: float,
-    afresh: bool,
+    how: Continuation,
     classes: Any = None,
 ) -> ClusterStream:
     """Check the partitions on their workers, and collect labels and weights.
@@ -124,7 +125,7 @@ def scan_partitions(
     """
     crew = Crew(client, client.compute(blocks.batches))
     ending.callback(crew.release)
-    look = FirstPass(estimator, blocks.names, afresh)
+    look = FirstPass(estimator, blocks.names, how)
     numbers = []
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
     found = crew.inspect(partial(SummarizePartition, names))

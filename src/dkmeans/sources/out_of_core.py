@@ -13,6 +13,7 @@ from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError
 from dkmeans.data.first_pass import FirstPass
 from dkmeans.data.memory_maps import MappedBlocks, is_mapped
 from dkmeans.geometry import geometry_of
+from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
@@ -76,13 +77,13 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
 
 
 def scan_blocks(
-    estimator: Any, blocks: BlockSource, *, reach: float, afresh: bool, classes: Any = None
+    estimator: Any, blocks: BlockSource, *, reach: float, how: Continuation, classes: Any = None
 ) -> Stream:
     """Read all blocks once, check them, and collect labels and weights.
 
     Parameters are those of `validation.check_training`.
     """
-    look = FirstPass(estimator, blocks.names, afresh)
+    look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
         for batch in batches:
             look.at(batch)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dkmeans.engine.memory import Memory
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.prototypes import Prototypes
 
 
@@ -12,7 +12,7 @@ class Waypoint:
 
     round: int
     prototypes: Prototypes
-    memory: Memory
+    earlier_rows: EarlierRows
     training_error: float
     heldout_error: float
     cost: float
@@ -24,4 +24,4 @@ class Waypoint:
     @property
     def size(self) -> int:
         """Number of values that it holds."""
-        return int(self.prototypes.centers.size + self.memory.sums.size)
+        return int(self.prototypes.centers.size + self.earlier_rows.sums.size)

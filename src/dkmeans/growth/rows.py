@@ -1,7 +1,6 @@
 """All rows of a fit, as growth sees them.
 
-Each method takes something small (centres, means), runs passes over all rows, and returns
-something small.
+Each method runs passes over all rows. Arguments and results are small: centres, means, sums.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.memory import Memory
 from dkmeans.exact.grids import EarlierSums, Grids, Scale
 from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
@@ -30,7 +29,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class _KnownSums:
-    """The sums that belong to an assignment of the rows."""
+    """Sums by cell and class, and the number of the assignment that they belong to."""
 
     assignment: int
     sums: GroupSums
@@ -48,10 +47,10 @@ class Rows:
     n_values : int
         Number of stored values.
     n_classes : int
-    remembered : Memory or None
-        What earlier rows left, if it is to be added to tallies of these.
+    earlier : EarlierRows or None
+        Earlier rows, if they are added to tallies of these rows.
     n_centers : int
-        Number of centres that the rows are going to be compared with, about.
+        Approximate number of prototypes at the end.
     by_class : array of shape (n_classes,), optional
         Class factors that the weights of the rows contain.
     """
@@ -63,19 +62,19 @@ class Rows:
         n_values: int,
         n_classes: int,
         *,
-        remembered: Memory | None = None,
+        earlier: EarlierRows | None = None,
         n_centers: int = 1,
         by_class: Floats | None = None,
     ) -> None:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
-        # By the size of the whole, so that all parts are treated alike.
+        # Decided by the number of values of all rows, so that all parts use the same kernels.
         compiled = is_worth_it(n_values, n_centers)
         self._changes_only = compiled and loops_if(compiled=True) is not None
         runner.configure(Setting(compiled))
         self.facts = self.run(facts.FindFacts())
-        self.grids = Grids.of(self.facts, dtype, _earlier_sums(remembered))
+        self.grids = Grids.of(self.facts, dtype, _earlier_sums(earlier))
         self._setting = Setting(
             compiled,
             n_features=len(self.facts.largest),
@@ -123,7 +122,7 @@ class Rows:
         self,
         prototypes: Prototypes,
         came_from: Indices,
-        memory: Memory | None = None,
+        earlier: EarlierRows | None = None,
         margins: int | None = None,
     ) -> tuple[Tally, int]:
         """Assign every row to its nearest prototype, and tally per cell and class.
@@ -133,8 +132,8 @@ class Rows:
         prototypes : Prototypes
         came_from : array of shape (k_before,)
             For each prototype of the last pass its index now, or -1 if it is gone.
-        memory : Memory or None
-            What will be added to the tally.
+        earlier : EarlierRows or None
+            Earlier rows that will be added to the tally.
         margins : int or None
             Number of the margins of these prototypes, if they are known.
 
@@ -146,16 +145,16 @@ class Rows:
         """
         known = self._current_sums() if self._changes_only else None
         found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
-        sums, earlier = found.sums, 0.0
+        sums, earlier_square = found.sums, 0.0
         if known is not None:
             sums = self._amended(known, came_from, sums)
-        if memory is not None and len(memory):
-            earlier = float(memory.squares(prototypes).max())
-        return self._settled(sums, found.largest, earlier), found.moved
+        if earlier is not None and len(earlier):
+            earlier_square = float(earlier.squares(prototypes).max())
+        return self._settled(sums, found.largest, earlier_square), found.moved
 
-    def _settled(self, sums: GroupSums, largest: float, earlier: float = 0.0) -> Tally:
+    def _settled(self, sums: GroupSums, largest: float, earlier_square: float = 0.0) -> Tally:
         """Add distances to the sums of a pass that assigned all rows."""
-        self._square_grid = self.grids.squares(largest, earlier)
+        self._square_grid = self.grids.squares(largest, earlier_square)
         sums = self._with_squares(sums)
         self._new_assignment()
         self._known = _KnownSums(self._assignment, sums)
@@ -170,7 +169,7 @@ class Rows:
         return known.sums if known is not None and known.assignment == self._assignment else None
 
     def _amended(self, last: GroupSums, came_from: Indices, moves: GroupSums) -> GroupSums:
-        """Follow a change of indices, and add what has arrived less what has left."""
+        """Renumber the cells of sums, and add the rows that moved, negative where they left."""
         cells, classes = divmod(last.keys, self.n_classes)
         cells = came_from[cells]
         now = last.rekeyed(np.where(cells < 0, -1, cells * self.n_classes + classes))
@@ -193,14 +192,14 @@ class Rows:
         return sums if last is None else GroupSums.merge([last, sums]).nonempty()
 
     def sum_won(self, margins: int, classes: Indices, which: npt.NDArray[np.bool_]) -> GroupSums:
-        """Take rows that another class wins out of some cells, and sum the others."""
+        """Remove rows that another class wins from some cells, and sum the other rows."""
         sums = self.run(margin_sums.SumWon(margins, classes, which))
         self._new_assignment()
         return sums
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Return, at the end, to the cells that rows are in now; not after an error."""
+        """Restore the present assignment at the end of the block, unless there is an error."""
         number, grid = self._assignment, self._square_grid
         self.run(assignment.KeepCells())
         yield
@@ -290,14 +289,14 @@ class Rows:
         return self.run(row_labels.FindHeldErrors(classes))
 
     def can_do_without(self, prototypes: Prototypes, prototype: int, others: Indices) -> bool:
-        """Tell whether the rows of its class that a prototype owns could go to one of their class.
+        """Tell whether its rows of its class would be nearest to others of the class without it.
 
-        Call `give_away` to let the rows go to the others.
+        Call `give_away` to assign the rows to the others.
         """
         return self.run(pruning.TryWithout(prototypes, prototype, others))
 
     def give_away(self) -> None:
-        """Let the rows of the prototype that was tried last go to the nearest of the others."""
+        """Assign the rows of the prototype that was tried last to the nearest of the others."""
         self.run(pruning.Inherit())
 
     def find_margins(self, prototypes: Prototypes) -> tuple[int, Indices]:
@@ -306,7 +305,7 @@ class Rows:
         Returns
         -------
         number : int
-            Under which the rows keep the margins, until `release_margins`.
+            The rows keep the margins under this number, until `release_margins`.
         counts : array of shape (k,)
             Number of rows that each prototype wins.
         """
@@ -317,15 +316,15 @@ class Rows:
         return self._last_margins, counts
 
     def release_margins(self, number: int) -> None:
-        """Let the rows drop margins with the next pass that finds some."""
+        """Mark margins as unused; the next pass that finds margins drops them."""
         self._unused_margins.append(number)
 
-    def respect(
-        self, memory: Memory, prototypes: Prototypes, tally: Tally
+    def relabel_outweighed(
+        self, earlier: EarlierRows, prototypes: Prototypes, tally: Tally
     ) -> tuple[Tally, list[Indices]]:
-        """Relabel rows that equal a prototype of another class if that prototype is heavier.
+        """Relabel rows that equal a heavier prototype of another class.
 
-        They are at distance zero from it, so they could never be told apart.
+        They are at distance zero from it, so no prototype could separate them.
 
         Returns
         -------
@@ -335,7 +334,7 @@ class Rows:
         """
         overlaps = self.run(row_labels.WeighOverlaps(prototypes))
         weights = total(overlaps.slices)[0]
-        own = memory.take(memory.classes == prototypes.classes[memory.cells(prototypes)])
+        own = earlier.take(earlier.classes == prototypes.classes[earlier.cells(prototypes)])
         old = np.zeros(len(prototypes))
         old[own.cells(prototypes)] = own.weights[0]
         yields = []
@@ -354,15 +353,15 @@ class Rows:
         sums = self._with_squares(self.run(grouping.SumCells()))
         return sums.tally(self.n_classes), conflicts
 
-    def as_tally(self, memory: Memory, prototypes: Prototypes) -> Tally:
-        """Turn what is remembered into a tally that can be added to those of the rows."""
-        squares, units = memory.squares(prototypes), self.grids.weights()
-        weights = cut(memory.weights[0][:, None], units, memory.weights[1][:, None])
+    def as_tally(self, earlier: EarlierRows, prototypes: Prototypes) -> Tally:
+        """Convert earlier rows to a tally that can be added to tallies of the rows."""
+        squares, units = earlier.squares(prototypes), self.grids.weights()
+        weights = cut(earlier.weights[0][:, None], units, earlier.weights[1][:, None])
         return Tally(
-            memory.cells(prototypes),
-            memory.classes,
+            earlier.cells(prototypes),
+            earlier.classes,
             weights[:, :, 0],
-            cut(memory.sums[0], self.grids.features(), memory.sums[1]),
+            cut(earlier.sums[0], self.grids.features(), earlier.sums[1]),
             cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
@@ -409,8 +408,8 @@ def _share(wrong: float, whole: float) -> float:
     return wrong / whole if whole > 0 else np.nan
 
 
-def _earlier_sums(memory: Memory | None) -> EarlierSums | None:
-    if memory is None or not len(memory):
+def _earlier_sums(earlier: EarlierRows | None) -> EarlierSums | None:
+    if earlier is None or not len(earlier):
         return None
-    bounds = np.abs(memory.sums[0]).max(axis=0)
-    return EarlierSums(len(memory), bounds, float(memory.weights[0].max()))
+    bounds = np.abs(earlier.sums[0]).max(axis=0)
+    return EarlierSums(len(earlier), bounds, float(earlier.weights[0].max()))

@@ -1,12 +1,12 @@
-"""Identical rows with different labels: no cell can be pure while it holds both.
+"""Identical rows with different labels, which no prototypes can separate.
 
-Identical rows count as one item. Its label is the heaviest class, the lowest one on a tie.
+All of them get the label with the largest total weight; on a tie, the lowest class.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.cells import comparable
+from dkmeans.growth.cells import comparable
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, flush
 from dkmeans.kernels.tally import exact_totals
@@ -14,12 +14,12 @@ from dkmeans.kernels.threads import tiles
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.row_labels import HashRows, Relabel, RowValues
 
-BATCH_VALUES = 1 << 16  # of rows that are compared together
-BATCH_HASHES = 1 << 21  # that are sorted together, about
+BATCH_VALUES = 1 << 16  # number of values of the rows that are compared at a time
+BATCH_HASHES = 1 << 21  # approximate number of hashes that are sorted at a time
 
 
 def agree_on_labels(runner: Runner, y: Indices, weights: Floats | None) -> list[Indices]:
-    """Give identical rows one label.
+    """Give identical rows the same label.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _conflicting_groups(runner: Runner, y: Indices, weights: Floats | None) -> l
 
 
 def _repeated(hashes: list[Hashes]) -> Hashes:
-    """Find the hashes that occur more than once, a range of them at a time to save memory."""
+    """Find the hashes that occur more than once; sort a range of them at a time to save memory."""
     n_ranges = 1 + sum(len(part) for part in hashes) // BATCH_HASHES
     ends = np.linspace(0, 2.0**64, n_ranges + 1)[1:-1].astype(np.uint64)
     found = []

@@ -1,27 +1,28 @@
-"""Mixed cells whose class means coincide, such as an XOR: repulsion has no direction to push in.
+"""Mixed cells whose class means coincide, such as an XOR.
 
-Their children would lie on one another and nothing would ever change. Such a cell is seen at once,
-and each of its classes is cut in two: across the direction from the class's mean to its farthest
-row. The halves' means take the place of the class's mean, and the round goes on as usual.
+Repulsion has no direction there: the children would coincide too, in every round. So each class of
+such a cell is split in two halves, across the direction from its mean to its farthest row. In the
+round, the halves count as groups of their own.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from dkmeans.engine.cells import Cells, Rules, see_cells
-from dkmeans.engine.rows import Rows
 from dkmeans.exact.group_sums import run_starts
 from dkmeans.geometry import Geometry
+from dkmeans.growth.cells import Cells, see_cells
+from dkmeans.growth.rows import Rows
+from dkmeans.growth.rules import Rules
 from dkmeans.kernels.block import Indices
 
-_NEAR = 1e-6  # means this close, relative to the cell's extent, count as one
+COINCIDENCE_TOLERANCE = 1e-6  # distance of means, relative to the root-mean-square radius
 
 
 def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
     """Replace the groups of cells whose class means coincide by their halves."""
     which = _coinciding(cells, float(np.finfo(rows.dtype).eps), rules.geometry)
-    which = which[~cells.remembered[which]]  # rows of earlier fits cannot be told apart
+    which = which[~cells.remembered[which]]  # only the sums of earlier rows are known
     if not len(which):
         return cells
     groups = cells.groups
@@ -35,7 +36,7 @@ def halve_coinciding(rows: Rows, cells: Cells, rules: Rules) -> Cells:
 
 
 def _coinciding(cells: Cells, eps: float, geometry: Geometry) -> Indices:
-    """Find the groups of mixed cells in which all classes share one mean."""
+    """Find the groups of mixed cells in which the means of all classes coincide."""
     in_mixed = np.flatnonzero(cells.in_mixed & cells.large)
     if not len(in_mixed):
         return in_mixed
@@ -46,6 +47,6 @@ def _coinciding(cells: Cells, eps: float, geometry: Geometry) -> Indices:
     middle, means = (geometry.centers(g.means, np.float64) for g in (whole, groups))
     apart = np.abs(means - np.repeat(middle, n_groups, axis=0)).max(axis=1)
     extent = np.sqrt(whole.square / whole.weight)
-    limit = np.maximum(_NEAR * extent, 4 * eps * np.abs(middle).max(axis=1))
+    limit = np.maximum(COINCIDENCE_TOLERANCE * extent, 4 * eps * np.abs(middle).max(axis=1))
     together = np.maximum.reduceat(apart, starts) <= limit
     return in_mixed[np.repeat(together, n_groups)]

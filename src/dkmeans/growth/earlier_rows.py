@@ -1,7 +1,7 @@
-"""What earlier rows left behind: a weight and a sum for each prototype and class.
+"""Earlier rows, as a weight and a sum for each prototype and class.
 
-It stands for the rows when a fit goes on with new ones only. It belongs to prototypes, not to
-places: where a prototype goes its memory goes, and children inherit that of their class.
+They replace the rows themselves when a fit continues with new rows only. They follow their
+prototype when it moves, and children inherit the rows of their class.
 """
 
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ from dkmeans.kernels.exact import product, total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.prototypes import Prototypes
 
-_FORGOTTEN = 1 / 16  # of the lightest row
+MIN_WEIGHT = 1 / 16  # of an entry, in units of the weights; about that of the lightest row
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Weights and sums, each as a leading and a trailing part along axis 0."""
+class EarlierRows:
+    """Entries by prototype and class; weights and sums have two parts along axis 0 that add up."""
 
-    ids: npt.NDArray[np.int64]  # shape (m,): whose
-    classes: Indices  # shape (m,): of which class
+    ids: npt.NDArray[np.int64]  # shape (m,): ids of the prototypes
+    classes: Indices  # shape (m,)
     weights: Floats  # shape (2, m)
     sums: Floats  # shape (2, m, d)
 
@@ -33,7 +33,7 @@ class Memory:
 
     @classmethod
     def of(cls, prototypes: Prototypes, groups: Tally) -> Self:
-        """Remember a tally."""
+        """Create entries from a tally."""
         return cls(
             prototypes.ids[groups.cells],
             groups.classes,
@@ -47,8 +47,8 @@ class Memory:
             self.ids[which], self.classes[which], self.weights[:, which], self.sums[:, which]
         )
 
-    def and_also(self, other: Self) -> Self:
-        """Put two memories together that share no prototype and class."""
+    def joined_with(self, other: Self) -> Self:
+        """Concatenate entries that have no prototype and class in common."""
         return type(self)(
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.classes, other.classes]),
@@ -57,20 +57,20 @@ class Memory:
         )
 
     def faded(self, factor: float) -> Self:
-        """Make everything lighter by a factor."""
+        """Multiply weights and sums by a factor."""
         return replace(self, weights=_times(self.weights, factor), sums=_times(self.sums, factor))
 
     def forgetting(self, factor: float) -> Self:
-        """Fade, and drop what has become too light to matter."""
+        """Multiply by a factor, and drop entries whose weight has become negligible."""
         faded = self.faded(factor)
-        return faded.take(faded.weights[0] >= _FORGOTTEN)
+        return faded.take(faded.weights[0] >= MIN_WEIGHT)
 
     def recoded(self, codes: Indices) -> Self:
-        """Give classes new numbers."""
+        """Replace class numbers: c becomes `codes[c]`."""
         return replace(self, classes=codes[self.classes])
 
     def given_to(self, ids: npt.NDArray[np.int64]) -> Self:
-        """Give each entry a new owner; entries of one owner and class are added up."""
+        """Assign entries to other prototypes; add up entries of the same prototype and class."""
         order = np.lexsort((self.classes, ids))
         ids, classes = ids[order], self.classes[order]
         new = np.ones(len(ids), dtype=bool)
@@ -86,23 +86,23 @@ class Memory:
         )
 
     def cells(self, prototypes: Prototypes) -> Indices:
-        """Index of each entry's prototype, which must be there."""
+        """Return the index of the prototype of each entry. All of them must exist."""
         order = np.argsort(prototypes.ids)
         return order[np.searchsorted(prototypes.ids, self.ids, sorter=order)]
 
     def not_in(self, other: Self) -> Self:
-        """Take the entries whose prototype and class the other memory does not have."""
+        """Return the entries whose prototype and class are not among the others."""
         there = set(zip(other.ids.tolist(), other.classes.tolist(), strict=True))
         keys = zip(self.ids.tolist(), self.classes.tolist(), strict=True)
         return self.take(np.array([key not in there for key in keys], dtype=bool))
 
     def unchanged(self, now: Self, prototypes: Prototypes) -> npt.NDArray[np.bool_]:
-        """Tell for each prototype whether it has the same entries now, to the last bit."""
-        mine, theirs = (memory._by_prototype() for memory in (self, now))
+        """Tell for each prototype whether its entries are now the same, bit by bit."""
+        mine, theirs = (earlier._by_prototype() for earlier in (self, now))
         return np.array([i in mine and mine[i] == theirs.get(i) for i in prototypes.ids.tolist()])
 
     def squares(self, prototypes: Prototypes) -> Floats:
-        """Weighted squared distance of each entry's mean to its prototype's centre."""
+        """Return the weighted squared distance of each mean to the centre of its prototype."""
         means = self.sums[0] / self.weights[0][:, None]
         centers = prototypes.centers[self.cells(prototypes)]
         return self.weights[0] * squared_distances(means, centers) if len(self) else np.zeros(0)
@@ -116,12 +116,13 @@ class Memory:
 
 
 def _times(parts: Floats, factor: float) -> Floats:
+    """Multiply numbers in two parts by a factor."""
     high, rest = product(parts[0], np.full(parts[0].shape, factor))
     return np.stack(total(np.stack([high, rest + parts[1] * factor])))
 
 
 def _add_runs(parts: Floats, starts: Indices) -> Floats:
-    """Add up runs of entries along axis 1, in order, keeping the trailing parts."""
+    """Add up runs of entries along axis 1, in order, in two parts."""
     ends = np.append(starts[1:], parts.shape[1])
     result = parts[:, starts].copy()
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):

@@ -1,36 +1,36 @@
-"""The guaranteed ending: why a fit without a budget always ends with pure cells.
+"""The guaranteed termination: why a fit without a budget always ends with pure cells.
 
-The paper's rounds are not certain to converge: repelled children may leave the data and empty
-out, and assignments may cycle. They are followed only while the impurity keeps falling. Then:
+The rounds of a growth rule need not converge: repelled children may leave the data and lose all
+rows, and assignments may cycle. They are followed only while the impurity decreases. Then come:
 
-*Freeze.* No prototype moves any more; some are added. Call a row *owned* if the distance to its
-nearest prototype is zero. Identical rows carry one label (`items`), and rows that are not identical
-are not at distance zero (`kernels.rowhash`). A cell is *unfinished* if it is mixed, or if its only
-class is not that of its prototype. Look at an unfinished cell with centre c:
+*Freeze.* No prototype moves any more; new ones are added. A row is *owned* if its distance to the
+nearest prototype is zero. Identical rows have the same label (`identical_rows`), and rows that are
+not identical have a positive distance (`kernels.rowhash`). A cell is *unfinished* if it is mixed,
+or if its only class is not that of its prototype. For an unfinished cell with centre c:
 
-1.  If no prototype at c has given up this class since all froze, and the cell is of one class, or
-    some class has all its rows of the cell at c, the prototype takes that class. (Two prototypes
-    of earlier fits may lie at one place; each of them may have to change.)
-2.  Otherwise every class other than the prototype's that has a row in the cell that is not at c
-    gets a prototype on such a row. The row was not owned, as c was its nearest centre; now it is.
+1.  The prototype changes its class if no prototype at c has given up that class since the freeze
+    began, and either the cell has only one class, or all rows of some class in the cell are at c.
+    (Prototypes of earlier fits may coincide, and each of them may have to change its class.)
+2.  Otherwise, each class that is not the prototype's gets a new prototype on one of its rows in the
+    cell that is not at c. This row was not owned, as c was its nearest centre; now it is.
 
-Prototypes stay, so owned rows stay owned. Each frozen round with an unfinished cell owns one more
-row or uses up one of the changes of class, of which there are no more than places times classes, so
-the rounds end; and they end only when no cell is unfinished. (A cell whose rows at c are not of the
-prototype's class after its change cannot be: all rows at c are one item of one label.)
+Prototypes do not move, so owned rows stay owned. Each frozen round with an unfinished cell either
+owns one more row or uses one of the possible changes of class, which are at most the number of
+places times the number of classes. So the rounds end, and only when no cell is unfinished. (After a
+change of class, rows at c cannot be of another class: they are identical and have one label.)
 
-*Settle.* From here pure cells move to their means, and a move stands only if every cell stays pure
-and the inertia falls. Where a move would mix cells, the prototypes that took part in it are pinned,
-and the others try again without them. Classes and so ids stay as they are, so each failure pins at
-least one more, and each success lowers the inertia, which cannot happen for ever among finitely
-many partitions. A move may leave a cell with rows of another class only; then freezing and settling
-begin again, three times at most, and the last word is with freezing.
+*Settle.* Pure cells move to their means. A move is accepted only if all cells stay pure and the
+inertia decreases. If it would mix cells, the prototypes involved are pinned, and the others try
+again. Classes and therefore ids do not change, so each failure pins at least one more prototype.
+Each success lowers the inertia, which is possible only finitely often, as there are finitely many
+partitions. A move may leave a cell with rows of another class only; then freezing and settling are
+repeated, at most three times, and a final freeze comes last.
 
-All this within `max_iter` rounds, which are the end in any case.
+All of this is within the `max_iter` rounds of a fit.
 
-*Fill.* Under a budget that denied someone a child, the promise is to use all of it. If the run
-ends pure with room left, prototypes are put on rows that none owns yet. They own them, so they
-never empty, and the count of owned rows can only grow until the budget is spent.
+*Fill.* A budget that has denied a child must be spent completely. If the run ends with pure cells
+and room left, prototypes are placed on rows that are not owned. They own these rows and so never
+become empty. The number of owned rows increases until the budget is spent.
 """
 
 from collections.abc import Generator
@@ -38,20 +38,20 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children, pure_cells
+from dkmeans.growth.round import Children, pure_cells
+from dkmeans.growth.run import Run, State
 from dkmeans.kernels.block import Indices
 
 Phase = Generator[State, None, State]
 Rows2D = npt.NDArray[np.floating]
 Place = tuple[bytes, int]  # a centre, and a class
-_ATTEMPTS = 3  # at settling
-_LESS = 1 - 1e-12  # inertia must fall by more than rounding
+MAX_SETTLE_ATTEMPTS = 3
+INERTIA_RATIO = 1 - 1e-12  # the inertia decreases if its ratio to the last one is below this
 
 
-def end(run: Run, state: State) -> Phase:
-    """Freeze and settle until nothing is left to do."""
-    for _ in range(_ATTEMPTS):
+def terminate(run: Run, state: State) -> Phase:
+    """Freeze and settle until all cells are pure and no prototype can move."""
+    for _ in range(MAX_SETTLE_ATTEMPTS):
         state = yield from _freeze(run, state)
         state = yield from _settle(run, state)
         if run.is_over(state):
@@ -62,8 +62,8 @@ def end(run: Run, state: State) -> Phase:
 
 
 def _freeze(run: Run, state: State) -> Phase:
-    """Keep all prototypes where they are, and put new ones on rows until no cell is unfinished."""
-    changed: set[Place] = set()  # that prototypes have given up
+    """Place new prototypes on rows, and move none, until no cell is unfinished."""
+    changed: set[Place] = set()  # classes that prototypes have given up, with their centres
     while state.unfinished.any() and not run.is_over(state):
         state = run.advance(state, "freeze", _claims(run, state, changed))
         yield state
@@ -71,7 +71,7 @@ def _freeze(run: Run, state: State) -> Phase:
 
 
 def _claims(run: Run, state: State, changed: set[Place]) -> Children:
-    """Prototypes on rows of the foreign classes of unfinished cells, or changes of class."""
+    """For unfinished cells, place prototypes on rows of the other classes, or change the class."""
     prototypes, cells = state.prototypes, state.cells
     groups = cells.groups
     places = [
@@ -100,7 +100,7 @@ def _claims(run: Run, state: State, changed: set[Place]) -> Children:
 
 
 def _settle(run: Run, state: State) -> Phase:
-    """Move pure cells to their means as long as all stay pure and inertia falls."""
+    """Move pure cells to their means while all cells stay pure and the inertia decreases."""
     pinned: set[int] = set()
     while not state.n_mixed and not run.is_over(state):
         before = state.prototypes
@@ -112,7 +112,7 @@ def _settle(run: Run, state: State) -> Phase:
             break
         children = Children(np.arange(len(before)), before.classes, centers)
         trial = run.advance(state, "settle", children)
-        if not trial.n_mixed and (trial.cost < state.cost * _LESS or trial.moved == 0):
+        if not trial.n_mixed and (trial.cost < state.cost * INERTIA_RATIO or trial.moved == 0):
             state = trial
             yield state
             continue
@@ -123,14 +123,14 @@ def _settle(run: Run, state: State) -> Phase:
 
 
 def _culprits(run: Run, trial: State) -> set[int]:
-    """Ids of the prototypes between which rows moved into a cell of another class."""
+    """Return the ids of prototypes between which rows moved into a cell of another class."""
     ids = trial.prototypes.ids
     now, previous = run.rows.strays(trial.prototypes.classes)
     return set(ids[now].tolist()) | set(ids[previous[previous >= 0]].tolist())
 
 
 def fill(run: Run, state: State) -> Phase:
-    """Spend what is left of a budget that has denied someone a child."""
+    """Spend the rest of a budget that has denied a child."""
     while state.cut_short and run.room(state) > 0 and state.round < run.rules.max_iter:
         groups = state.cells.groups
         own = state.prototypes.centers[groups.cells]
@@ -148,7 +148,7 @@ def fill(run: Run, state: State) -> Phase:
 
 
 def _added(run: Run, state: State, classes: Indices, which: Indices, rows: Rows2D) -> Children:
-    """Keep all prototypes, with these classes, and add some on rows, the heaviest groups first."""
+    """Keep all prototypes, with new classes, and place more on rows, the heaviest groups first."""
     groups = state.cells.groups
     order = np.lexsort(
         (

@@ -1,4 +1,4 @@
-"""One fit under way: the state after a round, and the step from one state to the next."""
+"""A run of the algorithm: the state after each round, and the step from one to the next."""
 
 import time
 from dataclasses import dataclass, replace
@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dkmeans.engine.cells import Bools, Cells, Rules, see_cells
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Rows
-from dkmeans.engine.update import Children
 from dkmeans.exact.group_sums import Tally
+from dkmeans.growth.cells import Bools, Cells, see_cells
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.round import Children
+from dkmeans.growth.rows import Rows
+from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
@@ -18,24 +19,23 @@ from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import NONE, TreeLog
 
 
-class Seen(Protocol):
-    """Margins that the rows keep."""
+class KnownMargins(Protocol):
+    """Margins of all rows, which the rows keep under a number."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where an earlier fit ended."""
+    """The result of an earlier fit, to continue from."""
 
     prototypes: Prototypes
-    memory: Memory
-    only_new: bool  # whether the run sees new rows only, beside those that are remembered
+    earlier_rows: EarlierRows
 
 
 @dataclass(frozen=True)
 class State:
-    """Prototypes with the cells they own, every row assigned."""
+    """Prototypes and their cells, with every row assigned."""
 
     round: int
     phase: str
@@ -43,9 +43,11 @@ class State:
     cells: Cells
     moved: int
     seconds: float
-    cut_short: bool  # whether the budget has denied anyone a child so far
+    cut_short: bool  # whether the budget has denied a child so far
     inertia: float  # weighted sum of squared distances of the rows to their centres
-    memory: Memory | None = None  # what earlier rows left, if they are not among the rows
+    earlier_rows: EarlierRows | None = (
+        None  # what earlier rows left, if they are not among the rows
+    )
     margin_cost: float = np.nan  # where refinement has measured it
 
     @property
@@ -55,7 +57,7 @@ class State:
 
     @property
     def unfinished(self) -> Bools:
-        """Whether each cell is mixed, or of another class than its prototype."""
+        """Whether each cell is mixed, or its only class is not that of its prototype."""
         cells = self.cells
         heaviest = cells.groups.classes[cells.heaviest]
         other = cells.large[cells.heaviest] & (heaviest != self.prototypes.classes)
@@ -63,11 +65,11 @@ class State:
 
     @property
     def cost(self) -> float:
-        """The inertia, earlier rows included as far as it changes with the centres."""
+        """The inertia, with earlier rows at their means."""
         return _whole_square(self.cells.groups)
 
     def record(self, weight_unit: float) -> dict[str, Any]:
-        """Sum the state up for the history, with weights in the user's terms."""
+        """Summarize the state for the history, with weights in the user's units."""
         return {
             "round": self.round,
             "phase": self.phase,
@@ -82,7 +84,15 @@ class State:
 
 
 class Run:
-    """One fit under way."""
+    """A run of the algorithm on some rows.
+
+    Attributes
+    ----------
+    converged : bool
+        Set by the phases of the algorithm.
+    conflicts : list of arrays
+        Rows that equal a heavier prototype of another class, by prototype and class.
+    """
 
     def __init__(
         self,
@@ -94,21 +104,21 @@ class Run:
         self.rows, self.rules, self.start = rows, rules, start
         self.tree = TreeLog() if tree is None else tree
         self.converged = False
-        # Rows that lie on a prototype of another class which outweighs them.
         self.conflicts: list[Indices] = []
         self._clock = time.perf_counter()
 
     def begin(self) -> State:
-        """Take up where an earlier fit ended, or put one prototype at the mean of all rows."""
+        """Start from an earlier fit, or from one prototype at the mean of all rows."""
         nowhere = np.full(1, NONE)
         if self.start is not None:
             prototypes = self.start.prototypes
-            memory = self.start.memory if self.start.only_new else None
-            groups, moved = self.rows.assign(prototypes, nowhere, memory)
-            if memory is not None:
-                groups, conflicts = self.rows.respect(memory, prototypes, groups)
+            new_rows_only = self.rules.continuation is Continuation.NEW_ROWS
+            earlier = self.start.earlier_rows if new_rows_only else None
+            groups, moved = self.rows.assign(prototypes, nowhere, earlier)
+            if earlier is not None:
+                groups, conflicts = self.rows.relabel_outweighed(earlier, prototypes, groups)
                 self.conflicts += conflicts
-            return self._state(0, "start", prototypes, groups, moved, False, memory)
+            return self._state(0, "start", prototypes, groups, moved, False, earlier)
         center, groups = self.rows.begin(
             lambda mean: self.rules.geometry.centers(mean, self.rows.dtype)
         )
@@ -120,61 +130,68 @@ class Run:
         )
 
     def advance(
-        self, state: State, phase: str, children: Children, seen: Seen | None = None
+        self, state: State, phase: str, children: Children, margins: KnownMargins | None = None
     ) -> State:
-        """Let the children take over, assign every row, and drop prototypes that own none.
+        """Replace the prototypes by children, assign every row, and drop empty prototypes.
 
-        `seen` are the margins of the children, if they are known: they tell where rows go, if the
-        prototypes have the order of the children.
+        Parameters
+        ----------
+        state : State
+        phase : str
+            For the history.
+        children : Children
+        margins : KnownMargins, optional
+            Margins between the children, if they are known. They save the search for the nearest
+            prototypes if these have the order of the children.
         """
         number = state.round + 1
         prototypes, ids = self._inherit(state.prototypes, children, number)
-        memory = None
-        if state.memory is not None:
-            memory = _hand_down(state.memory, state.prototypes, children, ids, prototypes)
+        earlier = None
+        if state.earlier_rows is not None:
+            earlier = _hand_down(state.earlier_rows, state.prototypes, children, ids, prototypes)
         in_order = np.array_equal(prototypes.classes, children.classes) and np.array_equal(
             prototypes.centers, children.centers
         )
         groups, moved = self.rows.assign(
             prototypes,
             _index_now(state.prototypes, prototypes),
-            memory,
-            seen.number if seen is not None and in_order else None,
+            earlier,
+            margins.number if margins is not None and in_order else None,
         )
         cut_short = state.cut_short or children.cut_short
-        return self._state(number, phase, prototypes, groups, moved, cut_short, memory)
+        return self._state(number, phase, prototypes, groups, moved, cut_short, earlier)
 
-    def remembers(self, state: State) -> Memory:
-        """Sum up all rows so far, for fits to come."""
-        now = Memory.of(state.prototypes, state.cells.groups)
-        if state.memory is None:
+    def all_rows(self, state: State) -> EarlierRows:
+        """Sum all rows so far by prototype and class, for fits that continue."""
+        now = EarlierRows.of(state.prototypes, state.cells.groups)
+        if state.earlier_rows is None:
             return now
-        idle = state.memory.not_in(now)
-        return now.and_also(idle)
+        idle = state.earlier_rows.not_in(now)
+        return now.joined_with(idle)
 
     def undo(self, trial: State, state: State) -> None:
-        """Return from a trial to the state it started from."""
+        """Return from a trial to the state before it."""
         self.tree.rewind(state.round)
         index = _index_now(trial.prototypes, state.prototypes)
-        self.rows.assign(state.prototypes, index, state.memory)
+        self.rows.assign(state.prototypes, index, state.earlier_rows)
 
     def is_over(self, state: State) -> bool:
-        """Tell whether the run ends here: converged, budget spent, or out of rounds."""
+        """Tell whether the run has converged, or has used up its budget or its rounds."""
         return self.converged or self.is_spent(state) or state.round >= self.rules.max_iter
 
     def is_spent(self, state: State) -> bool:
-        """Tell whether the budget is used up."""
+        """Tell whether there are as many prototypes as allowed."""
         return self.room(state) <= 0
 
     def room(self, state: State) -> int | float:
-        """Tell how many more prototypes the budget allows."""
+        """Return how many more prototypes are allowed."""
         budget = self.rules.max_clusters
         return np.inf if budget is None else budget - len(state.prototypes)
 
     def _inherit(
         self, parents: Prototypes, children: Children, number: int
     ) -> tuple[Prototypes, Indices]:
-        """Hand out ids: a parent's first child of the same class keeps its id.
+        """Assign ids: the first child with the class of its parent keeps its id.
 
         Returns
         -------
@@ -203,13 +220,13 @@ class Run:
         groups: Tally,
         moved: int,
         cut_short: bool,
-        memory: Memory | None,
+        earlier: EarlierRows | None,
     ) -> State:
-        """Drop prototypes that nothing speaks for, and look at the cells of the others."""
+        """Drop prototypes that own no rows, earlier ones included, and look at the cells."""
         alive = np.zeros(len(prototypes), dtype=bool)
         alive[groups.cells] = True
-        if memory is not None:
-            alive[memory.cells(prototypes)] = True
+        if earlier is not None:
+            alive[earlier.cells(prototypes)] = True
         if not alive.all():
             index = np.where(alive, np.cumsum(alive) - 1, NONE)
             self.rows.rename(index)
@@ -217,42 +234,42 @@ class Run:
             self.tree.end(prototypes.ids[~alive], number)
             prototypes = prototypes.take(alive)
         inertia = _whole_square(groups)
-        cells = self._cells(prototypes, groups, memory)
+        cells = self._cells(prototypes, groups, earlier)
         now = time.perf_counter()
         seconds, self._clock = now - self._clock, now
-        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, memory)
+        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, earlier)
 
-    def _cells(self, prototypes: Prototypes, groups: Tally, memory: Memory | None) -> Cells:
+    def _cells(self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows | None) -> Cells:
         if self.start is None:
             return see_cells(groups, self.rules)
         before = self.start.prototypes
         at = _index_now(prototypes, before)
         in_place = (at >= 0) & (prototypes.centers == before.centers[at]).all(axis=1)
-        if memory is None:
-            same = self.start.memory.unchanged(Memory.of(prototypes, groups), prototypes)
+        if earlier is None:
+            same = self.start.earlier_rows.unchanged(EarlierRows.of(prototypes, groups), prototypes)
             return see_cells(groups, self.rules, still=in_place & same)
-        return self._cells_with_memory(prototypes, groups, memory, in_place)
+        return self._cells_with_earlier_rows(prototypes, groups, earlier, in_place)
 
-    def _cells_with_memory(
-        self, prototypes: Prototypes, groups: Tally, memory: Memory, in_place: Bools
+    def _cells_with_earlier_rows(
+        self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows, in_place: Bools
     ) -> Cells:
-        """Add what is remembered to the tally of the rows.
+        """Add earlier rows to the tally of the rows.
 
-        A class that is remembered in a cell, but is not the prototype's own, counts only if rows
-        of it are there now: old rows alone do not make a cell mixed.
+        Earlier rows that are not of the class of their prototype count only together with new rows
+        of their class: earlier rows alone do not make a cell mixed.
         """
-        cell = memory.cells(prototypes)
+        cell = earlier.cells(prototypes)
         n_classes = self.rows.n_classes
         has_rows = np.zeros(len(prototypes), dtype=bool)
         has_rows[groups.cells] = True
-        own = memory.classes == prototypes.classes[cell]
+        own = earlier.classes == prototypes.classes[cell]
         has_own = np.zeros(len(prototypes), dtype=bool)
         has_own[cell[own]] = True
-        old = cell * n_classes + memory.classes
+        old = cell * n_classes + earlier.classes
         met = np.isin(old, groups.cells * n_classes + groups.classes)
         counts = own | met | ~(has_own | has_rows)[cell]
 
-        both = groups.and_also(self.rows.as_tally(memory.take(counts), prototypes)).fused()
+        both = groups.and_also(self.rows.as_tally(earlier.take(counts), prototypes)).fused()
         still = ~has_rows & (in_place | ~has_own)
         remembered = np.isin(both.cells * n_classes + both.classes, old[counts])
         cells = see_cells(both, self.rules, still, remembered)
@@ -260,30 +277,32 @@ class Run:
 
 
 def _whole_square(groups: Tally) -> float:
+    """Sum the squared distances of all groups."""
     if not len(groups):
         return 0.0
-    return float(total(groups.squares.sum(axis=1))[0])  # slices: exact in any order
+    return float(total(groups.squares.sum(axis=1))[0])  # exact in any order
 
 
 def _hand_down(
-    memory: Memory,
+    earlier: EarlierRows,
     parents: Prototypes,
     children: Children,
     ids: Indices,
     prototypes: Prototypes,
-) -> Memory:
-    """Pass the memory on to the children.
+) -> EarlierRows:
+    """Assign earlier rows to the children.
 
-    It goes to the child of its class; where there is none, it stays with its prototype, or goes
-    to the one that took its place. A prototype that had to give way leaves it to the nearest one.
+    They follow the child of their class. If there is none, they stay with their prototype, or with
+    the first child if the id of the prototype is gone. If a prototype was removed without a child,
+    they go to the nearest prototype of their class.
     """
-    cell = memory.cells(parents)
-    n_classes = int(max(children.classes.max(), memory.classes.max())) + 1
+    cell = earlier.cells(parents)
+    n_classes = int(max(children.classes.max(), earlier.classes.max())) + 1
     of_class = _first(children.parents * n_classes + children.classes)
     of_parent = _first(children.parents)
     alive = set(ids.tolist())
-    heirs = np.empty(len(memory), dtype=np.int64)
-    for entry, (parent, c) in enumerate(zip(cell.tolist(), memory.classes.tolist(), strict=True)):
+    heirs = np.empty(len(earlier), dtype=np.int64)
+    for entry, (parent, c) in enumerate(zip(cell.tolist(), earlier.classes.tolist(), strict=True)):
         child = of_class.get(parent * n_classes + c)
         if child is None and parents.ids[parent] not in alive:
             child = of_parent.get(parent)
@@ -291,11 +310,11 @@ def _hand_down(
                 heirs[entry] = _nearest_of_class(parents.centers[parent], c, prototypes)
                 continue
         heirs[entry] = parents.ids[parent] if child is None else ids[child]
-    return memory.given_to(heirs)
+    return earlier.given_to(heirs)
 
 
 def _first(keys: Indices) -> dict[int, int]:
-    """Where each key stands first."""
+    """Return the index of the first occurrence of each key."""
     found, at = np.unique(keys, return_index=True)
     return dict(zip(found.tolist(), at.tolist(), strict=True))
 
@@ -310,7 +329,7 @@ def _nearest_of_class(center: Indices, c: int, prototypes: Prototypes) -> int:
 
 
 def _index_now(before: Prototypes, after: Prototypes) -> Indices:
-    """Find where each prototype went: its index now, or -1 if its id is gone."""
+    """Return the index of each prototype among others by its id, or -1 if its id is gone."""
     order = np.argsort(after.ids)
     at = order[np.minimum(np.searchsorted(after.ids, before.ids, sorter=order), len(after) - 1)]
     return np.where(after.ids[at] == before.ids, at, NONE)

@@ -1,8 +1,9 @@
-"""Who gets a child when there is not room for all."""
+"""The budget: which groups get a prototype if `max_clusters` does not allow all."""
 
 import numpy as np
 
-from dkmeans.engine.cells import Cells, Rules
+from dkmeans.growth.cells import Cells
+from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.kernels.block import Indices
 from dkmeans.prototypes import Prototypes
 
@@ -10,24 +11,26 @@ from dkmeans.prototypes import Prototypes
 def within_budget(
     prototypes: Prototypes, cells: Cells, rivals: Indices, rules: Rules
 ) -> tuple[Indices, Indices]:
-    """Serve classes that have no prototype first, then the heaviest groups.
+    """Choose the groups that get a prototype of their own.
 
-    Among those the heaviest, too; on a tie the lowest class, then the lowest id.
+    Classes without a prototype come first, then the heaviest groups. On a tie, the lowest class
+    comes first, then the lowest id. If a fit sees new rows only, light prototypes of earlier rows
+    are removed in favour of heavier groups.
 
     Parameters
     ----------
     prototypes : Prototypes
     cells : Cells
     rivals : array
-        Groups that want a prototype beside the one that their cell has.
+        Groups that need a prototype in addition to the one of their cell.
     rules : Rules
 
     Returns
     -------
     served : array
-        Groups that get one, in order.
+        Groups that get one, sorted.
     evicted : array
-        Cells that lose theirs for it.
+        Cells whose prototypes are removed.
     """
     nobody = np.empty(0, dtype=np.intp)
     room = len(rivals)
@@ -40,16 +43,16 @@ def within_budget(
     known = np.isin(classes, prototypes.classes)
     queue = rivals[np.lexsort((ids, classes, -cells.weight[rivals], known))]
     served, waiting = queue[:room], queue[room:]
-    if rules.make_way:
-        more, evicted = _make_way(prototypes, cells, served, waiting)
+    if rules.continuation is Continuation.NEW_ROWS:
+        more, evicted = _evict(prototypes, cells, served, waiting)
         return np.sort(np.concatenate([served, more])), evicted
     return np.sort(served), nobody
 
 
-def _make_way(
+def _evict(
     prototypes: Prototypes, cells: Cells, served: Indices, waiting: Indices
 ) -> tuple[Indices, Indices]:
-    """Let the lightest prototypes of classes that have several give way to heavier groups."""
+    """Remove the lightest prototypes, of classes with several, in favour of heavier groups."""
     groups = cells.groups
     n_classes = int(max(prototypes.classes.max(), groups.classes.max())) + 1
     counts = np.bincount(prototypes.classes, minlength=n_classes)

@@ -1,24 +1,24 @@
-"""Drop prototypes that no training label needs."""
+"""Pruning: remove prototypes without which all training rows keep their predicted class."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
 
 
 def prune(run: Run, state: State) -> Iterator[State]:
-    """Try to do without each prototype, the lightest first.
+    """Try to remove each prototype, the lightest first.
 
-    A prototype may go if every row of its class that it owns is then nearest to another prototype
-    of that class. The others stay where they are, so training accuracy does not fall. The last
-    prototype of a class stays.
+    A prototype is removed if each row of its class in its cell is then nearest to another prototype
+    of that class. The others do not move, so the training accuracy does not decrease. The last
+    prototype of a class is kept.
     """
     prototypes, rows = state.prototypes, run.rows
     alive = np.ones(len(prototypes), dtype=bool)
-    # Rows of earlier fits cannot be asked whether they need a prototype.
-    remembered = set() if state.memory is None else set(state.memory.ids.tolist())
+    # It is not known whether earlier rows need a prototype.
+    remembered = set() if state.earlier_rows is None else set(state.earlier_rows.ids.tolist())
     sizes = np.add.reduceat(state.cells.weight, state.cells.starts)
     for p in np.argsort(sizes, kind="stable").tolist():
         if int(prototypes.ids[p]) in remembered:

@@ -1,11 +1,12 @@
-"""What a round does to the prototypes, once every row is in the cell of its nearest one.
+"""One round: what becomes of the prototypes once every row is assigned to its nearest one.
 
-In the paper's notation, for a cell that holds two classes with means c1 and c2, the children are
+The *cell* of a prototype holds the rows assigned to it. In the notation of the paper, a prototype
+whose cell holds two classes with means c1 and c2 is replaced by the children
 
     c1 - w (c2 - c1)   and   c2 - w (c1 - c2),
 
-and a cell that holds one class moves to its mean. For more classes the mean of the cell's *other*
-points takes the place of the other class.
+where w is the repulsion. A prototype whose cell holds one class moves to the mean of the cell. With
+more than two classes, c2 is the mean of all rows of the cell that are not of the first class.
 """
 
 from dataclasses import dataclass
@@ -13,25 +14,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.budget import within_budget
-from dkmeans.engine.cells import Cells, Rules
 from dkmeans.exact.group_sums import run_starts
+from dkmeans.growth.budget import within_budget
+from dkmeans.growth.cells import Cells
+from dkmeans.growth.rules import Rules
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)
 class Children:
-    """Prototypes to be, each with the index of the prototype it comes from."""
+    """The prototypes of the next round, each with the index of its parent."""
 
     parents: Indices
     classes: Indices
     centers: npt.NDArray[np.floating]
-    cut_short: bool = False  # the budget did not let all of them live
+    cut_short: bool = False  # whether the budget denied someone a child
 
 
 def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Children:
-    """Apply the round: split and repel mixed cells, move the others to their mean."""
+    """Split mixed cells into children that repel each other; move the others to their means."""
     groups = cells.groups
     wanted = np.flatnonzero(cells.in_mixed & cells.large)
     keepers = _keepers(prototypes, cells, wanted)
@@ -45,8 +47,8 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
     parents, classes = groups.cells[wanted], groups.classes[wanted]
     split = rules.geometry.centers(repelled(cells, wanted, rules), prototypes.centers.dtype)
 
-    # A mixed cell that the budget leaves unsplit keeps its class, even if no row there is of it,
-    # and its place if nothing has changed in it.
+    # A mixed cell that the budget leaves unsplit keeps its class, even without rows of it. It keeps
+    # its centre, too, if nothing has changed in it.
     unsplit = np.bincount(parents, minlength=len(prototypes))[parents] == 1
     stays = unsplit & (cells.still[parents] | (classes != prototypes.classes[parents]))
     split[stays] = prototypes.centers[parents[stays]]
@@ -62,7 +64,10 @@ def next_children(prototypes: Prototypes, cells: Cells, rules: Rules) -> Childre
 def pure_cells(
     prototypes: Prototypes, cells: Cells, rules: Rules
 ) -> tuple[Indices, npt.NDArray[np.floating]]:
-    """Class and centre that each cell has if it is pure: those of its rows, unless it is still."""
+    """Return class and centre of each cell as if it were pure: its heaviest class and its mean.
+
+    Cells that have not changed since an earlier fit keep theirs.
+    """
     means = cells.groups.merged(cells.starts).means
     centers = rules.geometry.centers(means, prototypes.centers.dtype)
     heaviest = cells.groups.classes[cells.heaviest]
@@ -73,7 +78,7 @@ def pure_cells(
 
 
 def repelled(cells: Cells, which: Indices, rules: Rules) -> Floats:
-    """Centres of the children of some groups: m - w (r - m)."""
+    """Return m - w (r - m) for some groups: m is their mean, r that of the other classes."""
     groups = cells.groups
     if not len(which):
         return np.empty((0, groups.sums.shape[2]))
@@ -95,7 +100,7 @@ def repelled(cells: Cells, which: Indices, rules: Rules) -> Floats:
 
 
 def _keepers(prototypes: Prototypes, cells: Cells, wanted: Indices) -> Indices:
-    """Choose the group that takes its parent's place: of its class, or else the heaviest."""
+    """Choose the group of each cell that inherits the id: of the same class, or the heaviest."""
     groups = cells.groups
     foreign = groups.classes[wanted] != prototypes.classes[groups.cells[wanted]]
     order = np.lexsort(

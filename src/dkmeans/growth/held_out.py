@@ -13,8 +13,8 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.kernels.tally import exact_totals
 
-_PARTS = 5
-_WANTED_ITEMS = 2000  # different rows to hold out, in one part or several
+N_PARTS = 5  # of each class
+MIN_HELD_OUT_ITEMS = 2000  # as many parts are held out in turn as this needs
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def hold_out(hashes: Hashes, y: Indices, weights: Floats | None, n_classes: int)
     item, classes = np.cumsum(new) - 1, y[rows[new]]  # of each row; of each item
     count = np.bincount(classes)
     rank = np.arange(len(classes)) - (np.cumsum(count) - count)[classes]
-    part = _PARTS * rank // count[classes]
-    part[count[classes] == 1] = _PARTS  # a class of one item cannot be held out
-    wanted = int(np.clip(-(-_WANTED_ITEMS * _PARTS // len(classes)), 1, _PARTS))
+    part = N_PARTS * rank // count[classes]
+    part[count[classes] == 1] = N_PARTS  # a class of one item cannot be held out
+    wanted = int(np.clip(-(-MIN_HELD_OUT_ITEMS * N_PARTS // len(classes)), 1, N_PARTS))
     return [
         _held(hashes, y, weights, n_classes, rows, item, part == number)
         for number in range(wanted)

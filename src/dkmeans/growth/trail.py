@@ -1,11 +1,11 @@
-"""Collect the waypoints of a fit."""
+"""The waypoints of a fit, as it collects them."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.waypoints import Waypoint
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.waypoints import Waypoint
 
 _MIN_VALUES = 1 << 22  # values that waypoints may hold together, whatever the size of the model
 _MAX_TIMES_LARGEST = 4  # beyond that, at most so many times the values of the largest waypoint
@@ -40,7 +40,7 @@ def waypoint(run: Run, state: State, errors: tuple[float, float]) -> Waypoint:
     return Waypoint(
         state.round,
         state.prototypes,
-        run.remembers(state),
+        run.all_rows(state),
         *errors,
         cost=state.margin_cost,
         inertia=state.inertia,

@@ -13,20 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.engine.grow import grow
-from dkmeans.engine.heldout import HeldOut
-from dkmeans.engine.margins import RefineStep
-from dkmeans.engine.refine import refine
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.trail import Trail, waypoint
+from dkmeans.growth.grow import grow
+from dkmeans.growth.held_out import HeldOut
+from dkmeans.growth.margins import RefineStep
+from dkmeans.growth.registry import REFINEMENTS
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import TreeLog
 
-_MAX_TIMES_BEST = 4  # growth ends at so many times the clusters of the best model so far,
-_MIN_PER_CLASS = 8  # but not before there are so many clusters per class
-_TOLERANCE = 1 + 1e-9  # for rounding
-_REFINED_RATIO = 1.25  # smallest ratio between numbers of clusters that are refined and evaluated
+# Growth ends at this multiple of the number of clusters of the best model so far,
+MAX_RATIO_TO_BEST = 4
+MIN_CLUSTERS_PER_CLASS = 8  # but not before this number
+ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
+REFINED_RATIO = 1.25  # smallest ratio between numbers of clusters that are refined and evaluated
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ def attempt(
     tell : callable
         Called with the record and the prototypes of each round; True ends the attempt.
     """
-    is_refined = run.rules.refine
-    run.rules = replace(run.rules, refine=False)
+    refinement = None if run.rules.refine is None else REFINEMENTS[run.rules.refine]
+    run.rules = replace(run.rules, refine=None)
     trail, records, evaluated = Trail(), [], 0
     losses: dict[int, Floats] = {}
 
@@ -103,16 +104,16 @@ def attempt(
             records.append(state.record(weight_unit))
             stopped = tell(records[-1], state.prototypes)
         count = len(state.prototypes)
-        if not is_refined:
+        if refinement is None:
             evaluate(state, state.round)
-        elif count >= _REFINED_RATIO * evaluated:
+        elif count >= REFINED_RATIO * evaluated:
             evaluated, converged = count, run.converged
-            refined = _last(refine(run, state), state)
+            refined = _last(refinement(run, state), state)
             evaluate(refined, state.round)
             run.undo(refined, state)
             run.converged = converged
         best = min(trail, key=lambda w: (w.heldout_error, len(w)))
-        far = max(_MAX_TIMES_BEST * len(best), _MIN_PER_CLASS * n_classes)
+        far = max(MAX_RATIO_TO_BEST * len(best), MIN_CLUSTERS_PER_CLASS * n_classes)
         if stopped or (state.round and (best.heldout_error == 0 or count >= far)):
             break
     return Attempt(trail, losses, run.tree, records)
@@ -126,10 +127,10 @@ def _last(states: Iterator[State | RefineStep], otherwise: State) -> State:
 
 
 def _fewest(losses: dict[int, Floats]) -> int:
-    """Apply the rule of one standard error."""
+    """Return the smallest number within one standard error of the best."""
     least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
     for count in sorted(losses):
         worse = losses[count] - least
-        if worse.sum() <= np.sqrt(np.square(worse).sum()) * _TOLERANCE:
+        if worse.sum() <= np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE:
             break
     return count

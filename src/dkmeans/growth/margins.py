@@ -1,14 +1,14 @@
-"""The margin of every row between its own class and the others, and the pulls on prototypes.
+"""Margins of the rows between their class and the others, and the gradient of their cost.
 
 For a row at squared distance d+ from the nearest prototype of its class and d- from the nearest of
 another class, the margin is
 
     mu = (d+ - d-) / (d+ + d-),
 
-between -1 (on its own prototype) and 1; above 0 the row is misclassified. The cost of a row is
-sigmoid(slope * mu): a smooth count of errors, which ever steeper slopes bring near the true one.
+between -1 (on its own prototype) and 1; it is positive for misclassified rows. The cost of a row is
+sigmoid(slope * mu), a smooth count of errors that approaches the true one as the slope increases.
 Its gradient pulls the own prototype towards the row and pushes the rival away, with weights that
-fade with the distance from the border: the paper's repulsion made smooth.
+decrease with the distance from the border: a smooth version of the repulsion of the paper.
 """
 
 from dataclasses import dataclass
@@ -18,32 +18,32 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.engine.cells import comparable
-from dkmeans.engine.rows import Rows
 from dkmeans.exact.grids import Scale
 from dkmeans.exact.group_sums import GroupSums, run_starts
+from dkmeans.growth.cells import comparable
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.reference import inner_products
 from dkmeans.passes import facts, margin_sums
 from dkmeans.prototypes import Prototypes
 
-FINAL_SLOPE = 40.0  # of the cost that counts
-MAX_WHOLE_TOTAL = 2.0**40  # up to which a whole weight w equals w copies of a row, bit for bit
-GRADIENT_NOISE = 1e-9  # a gradient this small, relative to the pulls that cancel in it, is zero
-TWIN_OFFSET = 2.0**-10  # distance of a twin from its prototype, relative to the rows
-MIN_PULL_DISTANCE = 1e-6  # relative to the data's spread; nearer rows pull no harder
+FINAL_SLOPE = 40.0  # of the cost by which models are compared
+MAX_WHOLE_TOTAL = 2.0**40  # total weight up to which an integer weight w equals w copies of a row
+GRADIENT_NOISE = 1e-9  # gradients below this fraction of the terms that cancel in them are zero
+TWIN_OFFSET = 2.0**-10  # distance between twins, relative to the distance of two of their rows
+MIN_PULL_DISTANCE = 1e-6  # squared, relative to the variance; closer rows do not pull harder
 
 
 class Margins:
-    """The margins of all rows between prototypes; the rows keep them until `release`.
+    """Handle to the margins of all rows, which the rows keep until `release`.
 
-    As a context, it releases them at the end.
+    As a context manager, it releases them at the end.
 
     Attributes
     ----------
     number : int
-        Under which the rows keep them.
+        The rows keep the margins under this number.
     counts : array of shape (k,)
         Number of rows that each prototype wins.
     """
@@ -53,7 +53,7 @@ class Margins:
         self._is_kept = True
 
     def release(self) -> None:
-        """Let the rows drop them."""
+        """Mark the margins as unused."""
         if self._is_kept:
             self._is_kept = False
             self._rows.release_margins(self.number)
@@ -77,7 +77,7 @@ class Margins:
 
 @dataclass(frozen=True)
 class RefineStep:
-    """What a step of refinement found."""
+    """The result of one pass of refinement."""
 
     round: int
     prototypes: Prototypes
@@ -104,7 +104,7 @@ class RefineStep:
 
 
 class Field:
-    """Margins and pulls over the rows of a run.
+    """Margins, costs and gradients over all rows.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ class Field:
         whole = found.whole and found.total <= MAX_WHOLE_TOTAL
         self._scale = Scale(whole, int(found.total) if whole else found.n_rows, rows.by_class)
         rows.set_scale(self._scale)
-        # Units of values of at most 1.
+        # For sums of values of at most 1.
         self._unit = self._scale.units(found.factor if whole else rows.facts.heaviest)
         self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
         self.middle: Floats = rows.tally_all().means[0]
         box = rows.run(facts.FindBox())
         self.low, self.high = box.low, box.high
-        # Columns far from zero are shifted, so that they lose no accuracy. All others, which may
-        # be sparse, have zero within the data.
+        # Features whose range does not include zero are shifted, which keeps sums accurate. Sparse
+        # features are not shifted: their range includes zero.
         has_zero = (self.low <= 0) & (self.high >= 0)
         self._shift = np.where(has_zero, 0.0, self.middle)
         self._reach = np.maximum(np.abs(self.low - self._shift), np.abs(self.high - self._shift))
@@ -133,23 +133,21 @@ class Field:
         self.spread = float(self._mean(rows.run(facts.SumSpread(self._scale.units(bound)))))
 
     def margins(self, prototypes: Prototypes) -> Margins:
-        """Find each row's own and rival prototype, of at least two classes.
+        """Find the own and the rival prototype of each row.
 
-        Rows of classes without prototype take no part.
+        There must be prototypes of at least two classes. Rows of classes without prototypes are
+        left out.
         """
         return Margins(self._rows, *self._rows.find_margins(prototypes))
 
     def cost(self, margins: Margins, slope: float) -> float:
-        """Return the mean cost of the rows; rows of classes without prototype cost 1."""
+        """Return the mean cost of the rows; rows of classes without prototypes cost 1."""
         paid = self._rows.run(margin_sums.SumPaid(margins.number, slope, self._unit))
         return 1 - float(self._mean(paid))
 
-    def costs(self, margins: Margins, slope: float, *, wary: bool) -> Floats:
-        """Sum costs f over the rows of each prototype's class, or f (1 - f) if wary.
-
-        As shares of the weight of all rows.
-        """
-        task = margin_sums.SumCosts(margins.number, slope, wary, self._unit)
+    def costs(self, margins: Margins, slope: float, row_cost: margin_sums.RowCost) -> Floats:
+        """Sum the costs of the rows by own prototype, relative to the weight of all rows."""
+        task = margin_sums.SumCosts(margins.number, slope, row_cost, self._unit)
         return self._mean(self._rows.run(task))
 
     def losers(self, margins: Margins, classes: Indices) -> tuple[Indices, Indices]:
@@ -158,11 +156,14 @@ class Field:
         return counts.lost, counts.won
 
     def tally_shares(self, margins: Margins, slope: float, steps: int) -> GroupSums:
-        """Sum rows by own prototype; the farther beyond the border, the less a row counts."""
+        """Sum rows by own prototype, with weights that decrease with the margin."""
         return self._rows.run(margin_sums.SumSharesByMargin(margins.number, slope, steps))
 
     def moved(self, margins: Margins, before: Margins | None) -> int:
-        """Count rows that another prototype wins than before; None stands for their cells."""
+        """Count rows whose nearest prototype is another one than before.
+
+        If `before` is None, compare with the cells that rows are in.
+        """
         other = None if before is None else before.number
         return self._rows.run(margin_sums.CountMoved(margins.number, other))
 
@@ -179,14 +180,14 @@ class Field:
     def worst_rows(
         self, margins: Margins, classes: Indices, which: Indices
     ) -> tuple[Indices, Floats]:
-        """Find, for some prototypes, different rows of their class with the largest margins.
+        """Find the rows with the largest margins, a different one for each of some prototypes.
 
         Returns
         -------
         which : array
             The prototypes for which there was a row.
         places : array
-            The rows. Ties are decided by the rows' values.
+            The rows, of the classes of the prototypes. Ties are decided by their values.
         """
         chosen, places = [], []
         for c in np.unique(classes[which]).tolist():
@@ -201,12 +202,12 @@ class Field:
     def twins(
         self, margins: Margins, prototypes: Prototypes, idle: Indices
     ) -> tuple[Indices, Floats]:
-        """Find places for idle prototypes right beside busy ones of their class.
+        """Find places for prototypes that win no rows, next to others of their class.
 
-        The two share the rows of one, and next to nothing changes for all other rows: a place on
-        a row would be far from where refined prototypes are. Of two rows x and z of a busy
-        prototype at p, with w = (x + z) / 2 - p, the step goes along the part of x - z that is
-        at right angles to w. Then x is nearer to the new place, and z to the old one.
+        The two then share the rows of one, and almost nothing changes for other rows; refined
+        prototypes may be far from the rows, so a place on a row would not do. Let x and z be two
+        rows of a prototype at p, and w = (x + z) / 2 - p. The step is along the component of
+        x - z that is orthogonal to w. Then x is nearer to the new place, and z to p.
 
         Returns
         -------
@@ -263,9 +264,9 @@ class Field:
         )
 
     def harm(self, margins: Margins, classes: Indices) -> Floats:
-        """By how much the heaviest other class in each prototype's cell outweighs its own.
+        """Return the weight of the heaviest other class in each cell, less that of its own class.
 
-        A prototype that wins nothing has 0.
+        It is 0 for prototypes that win no rows.
         """
         n_classes, k = self._rows.n_classes, len(margins.counts)
         codes, weight = self._won_weights(margins)
@@ -276,14 +277,14 @@ class Field:
         return other - own
 
     def _won_weights(self, margins: Margins) -> tuple[Indices, Floats]:
-        """Return the weights by winner and class, and their codes."""
+        """Return the codes of nearest prototype and class, and the weight of each."""
         found = self._rows.run(margin_sums.SumWinnerWeights(margins.number, self._unit))
         return found.keys, total(found.slices)[0]
 
     def _mean(self, slices: Floats) -> Floats:
         """Divide an exact sum, in slices, by the weight of all rows.
 
-        Rounded once, so that it is the same whatever constant all weights are multiplied by.
+        It is rounded only once, so a constant factor on all weights does not change it.
         """
         weight = self._weight.reshape(-1, *np.ones(slices.ndim - 1, dtype=int))
         return ratio(slices, weight)

@@ -1,56 +1,43 @@
-"""A tally seen cell by cell: which groups are there, and which cells are mixed."""
+"""Cells and their groups: the rows of one class in one cell are a group."""
 
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dkmeans.exact.group_sums import Tally, run_starts
-from dkmeans.geometry import Geometry, geometry_of
+from dkmeans.growth.rules import Rules
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import leading_bits
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-
-@dataclass(frozen=True)
-class Rules:
-    """The parameters of the algorithm."""
-
-    repulsion: float | Literal["size"]
-    max_clusters: int | None
-    max_iter: int
-    min_weights: Floats | None = None  # by class: weight that a group needs to earn a child
-    prune: bool = False
-    best: bool = False  # whether growth is after the most accuracy, not the paper's letter
-    refine: bool = False  # whether to lower the margin cost at the end
-    geometry: Geometry = field(default_factory=lambda: geometry_of("euclidean"))
-    make_way: bool = False  # whether light prototypes give way to heavier groups at the budget
+COMPARED_BITS = 36  # significant bits of weights that are compared
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A tally seen cell by cell."""
+    """The groups of each cell, and which cells are mixed."""
 
     groups: Tally
-    starts: Indices  # where each cell's groups start
-    weight: Floats  # of each group, for comparing
-    large: Bools  # whether a group is large enough for a child of its own
-    heaviest: Indices  # of each cell: its heaviest group, the large ones first
-    mixed: Bools  # of each cell: whether it holds two classes that are large enough
-    still: Bools  # of each cell: whether nothing has changed in it since an earlier fit
-    remembered: Bools  # of each group: whether rows of an earlier fit are part of it
+    starts: Indices  # index of the first group of each cell
+    weight: Floats  # of each group, rounded so that ties are ties
+    large: Bools  # of each group: whether it may have its own prototype (min_cluster_size)
+    heaviest: Indices  # of each cell: its heaviest group, among the large ones if there are any
+    mixed: Bools  # of each cell: whether it has large groups of two classes
+    still: Bools  # of each cell: whether it is the same as in an earlier fit
+    remembered: Bools  # of each group: whether it includes earlier rows that are not seen
 
     @property
     def excess(self) -> float:
-        """Weight that keeps cells mixed: that of large groups but each cell's heaviest."""
+        """Weight of all large groups except the heaviest one of each cell."""
         weight = np.where(self.large, self.weight, 0.0)
         return float(weight.sum() - np.maximum.reduceat(weight, self.starts).sum())
 
     @property
     def impurity(self) -> float:
-        """Share of the weight that is not of its cell's heaviest class."""
+        """Share of the weight outside the heaviest group of each cell."""
         heaviest = np.maximum.reduceat(self.weight, self.starts)
         return float(1.0 - heaviest.sum() / self.weight.sum())
 
@@ -63,7 +50,7 @@ class Cells:
 def see_cells(
     groups: Tally, rules: Rules, still: Bools | None = None, remembered: Bools | None = None
 ) -> Cells:
-    """Find out which groups and cells a tally has; every cell of it has at least one group."""
+    """Look at a tally cell by cell. Every cell must have at least one group."""
     starts = run_starts(groups.cells)
     weight = comparable(groups.weight)
     large = np.ones(len(groups), dtype=bool)
@@ -84,5 +71,5 @@ def see_cells(
 
 
 def comparable(weight: Floats) -> Floats:
-    """Round to 36 bits, so that weights that tie but for rounding do tie."""
-    return leading_bits(weight, 36)
+    """Round weights, so that equal ones are equal in spite of rounding errors."""
+    return leading_bits(weight, COMPARED_BITS)

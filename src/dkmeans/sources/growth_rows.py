@@ -1,4 +1,4 @@
-"""Convert checked arrays to the rows that the engine works on."""
+"""Convert checked arrays to the rows that growth works on."""
 
 import hashlib
 from contextlib import ExitStack
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dkmeans.data.validation import Training
 from dkmeans.data.value_checks import WIDEST
-from dkmeans.engine.items import agree_on_labels
-from dkmeans.engine.memory import Memory
-from dkmeans.engine.rows import Rows
+from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
 from dkmeans.passes.contract import Runner
@@ -27,11 +27,11 @@ MAX_DISTINCT_WEIGHTS = 100_000  # distinct weights tested in the search
 
 @dataclass(frozen=True)
 class Source:
-    """Rows for the engine, and what converts results back to the user's terms."""
+    """Rows for growth, and what converts results back to the user's terms."""
 
     rows: Rows
     conflicts: list[Indices]
-    weight_unit: float  # a weight of 1 in the engine, in the user's terms
+    weight_unit: float  # a weight of 1 in growth, in the user's terms
 
 
 class RowSource(Protocol):
@@ -49,7 +49,7 @@ def make_source(
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
-    remembered: Memory | None = None,
+    earlier: EarlierRows | None = None,
     n_centers: int = 1,
     journal: Journal | None = None,
 ) -> Source:
@@ -63,8 +63,8 @@ def make_source(
     n_threads, memory_mb : as in the estimator
     unit : float, optional
         Weight unit of the earlier fit that this one continues.
-    remembered : Memory, optional
-        Summary of earlier rows, added to these.
+    earlier : EarlierRows, optional
+        Earlier rows that this fit continues from, added to these.
     n_centers : int
         Approximate number of centres to compare rows with.
     journal : Journal, optional
@@ -97,7 +97,7 @@ def make_source(
             training.dtype,
             training.n_values,
             n_classes,
-            remembered=remembered,
+            earlier=earlier,
             n_centers=n_centers,
             by_class=found.by_class,
         )

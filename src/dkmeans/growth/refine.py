@@ -1,15 +1,15 @@
-"""Margin refinement: full passes that move the prototypes of a finished growth (`margins`).
+"""Margin refinement: gradient descent on the margin cost of all rows, after growth.
 
-Each pass finds the margins of all rows and takes one step down the gradient. Steps are free of any
-scale: the gradient of a prototype, smoothed over passes, is divided by its own running size, and
-multiplied by a share of the data's spread that falls to zero over the passes, while the slope of
-the cost rises. So there is no learning rate to choose.
+Each pass finds the margins of all rows (`margins`) and takes one step. As in Adam, the smoothed
+gradient of a prototype is divided by its running size, so there is no learning rate to choose. The
+step length is a fraction of the spread of the data that decreases to zero over the passes, while
+the slope of the cost increases.
 
-Safeguards. What counts is the cost at the final slope. The centres with the least of it are the
-result, those at the start included, so it never ends higher than it began. A step after which a
-prototype wins no row is taken back for it. If it wins none even so, because others have moved in,
-it waits there, and at the end goes right beside a prototype of its class, to share its rows. No
-prototype leaves the box of the data by more than half its width.
+Safeguards: the centres with the lowest cost at the final slope are the result, those at the start
+included, so the cost never increases. If a prototype wins no row after a step, it returns to where
+it last won one. If it wins none even there, as others have moved, it waits, and at the end is
+placed next to another prototype of its class, to share its rows. No prototype leaves the bounding
+box of the data by more than half its width.
 """
 
 import time
@@ -19,23 +19,24 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.engine.cells import Bools
-from dkmeans.engine.margins import FINAL_SLOPE, Field, Margins, RefineStep
-from dkmeans.engine.run import Run, State
-from dkmeans.engine.update import Children
 from dkmeans.geometry import Geometry
+from dkmeans.growth.cells import Bools
+from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins, RefineStep
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 
 PASSES = 60
-STEP = 0.3  # of the root-mean-square spread of a feature, at the start
+FIRST_STEP = 0.3  # length, relative to the root-mean-square deviation of a feature
 SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
-_TRIES = 5  # at finding rows for prototypes that win none
-_SMOOTH, _SMOOTH_SIZE = 0.9, 0.99  # shares of the past in the running gradient and its size
+MAX_TWIN_ATTEMPTS = 5  # to place prototypes that win no row
+GRADIENT_DECAY = 0.9  # of the running mean of the gradient
+SIZE_DECAY = 0.99  # of the running mean of its square
 
 
-def refine(run: Run, state: State) -> Iterator[State | RefineStep]:
-    """Lower the margin cost at a fixed set of prototypes; the last that is yielded is a state."""
+def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
+    """Move prototypes to lower the margin cost. The last value is a `State`, if there is any."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return
     field = Field(run.rows)
@@ -75,8 +76,8 @@ def refine(run: Run, state: State) -> Iterator[State | RefineStep]:
             before.release()
         before = margins
     if best is not sound:
-        peopled = _peopled(run, field, replace(state.prototypes, centers=best.centers))
-        best = peopled if peopled is not None and peopled.cost < sound.cost else sound
+        placed = _with_twins(run, field, replace(state.prototypes, centers=best.centers))
+        best = placed if placed is not None and placed.cost < sound.cost else sound
     children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
     refined = run.advance(replace(state, round=state.round + passes), "refine", children)
     run.converged &= refined.n_mixed == 0
@@ -87,15 +88,15 @@ def refine(run: Run, state: State) -> Iterator[State | RefineStep]:
 
 @dataclass(frozen=True)
 class _Found:
-    """Centres, and what they cost at the final slope."""
+    """Centres, and their cost at the final slope."""
 
     centers: Any
     cost: float
 
 
-def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
-    """Put prototypes that win no row right beside others of their class; None if it fails."""
-    for _ in range(_TRIES):
+def _with_twins(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
+    """Place prototypes that win no row next to others of their class; None if that fails."""
+    for _ in range(MAX_TWIN_ATTEMPTS):
         with field.margins(prototypes) as margins:
             idle = np.flatnonzero(~margins.wins)
             if not len(idle):
@@ -108,35 +109,44 @@ def _peopled(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
 
 
 class _Descent:
-    """The places of the prototypes, and the steps that they take."""
+    """The centres of the prototypes during the descent."""
 
     def __init__(self, field: Field, centers: Any, geometry: Geometry) -> None:
         self._dtype, self._geometry = centers.dtype, geometry
         self._place = centers.astype(np.float64)
-        self._good = self._place.copy()  # where each prototype last won a row
-        self._drift, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
+        self._good = self._place.copy()  # centres at which each prototype last won a row
+        self._gradient, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
         self._steps = 0
-        self._reach = STEP * np.sqrt(field.spread / centers.shape[1])
+        self._first_step = FIRST_STEP * np.sqrt(field.spread / centers.shape[1])
         margin = (field.high - field.low) / 2
         self._low, self._high = field.low - margin, field.high + margin
 
     @property
     def centers(self) -> Any:
-        """Where the prototypes are, in the type of the rows."""
+        """The centres, in the type of the rows."""
         return self._geometry.centers(self._place, self._dtype)
 
     def step(self, gradient: Floats, share: float, alive: Bools) -> None:
-        """Go down the gradient; prototypes that win nothing go back instead."""
+        """Take one step; prototypes that win no row return to where they last won one.
+
+        Parameters
+        ----------
+        gradient : array of shape (k, d)
+        share : float
+            Step length, relative to the first one.
+        alive : array of shape (k,)
+            Whether each prototype wins a row.
+        """
         self._steps += 1
-        self._drift += (1 - _SMOOTH) * (gradient - self._drift)
+        self._gradient += (1 - GRADIENT_DECAY) * (gradient - self._gradient)
         power = np.square(gradient).mean(axis=1, keepdims=True)
-        self._size += (1 - _SMOOTH_SIZE) * (power - self._size)
+        self._size += (1 - SIZE_DECAY) * (power - self._size)
         self._good[alive] = self._place[alive]
-        # The running values start at zero; this makes up for it.
-        drift = self._drift / (1 - _SMOOTH**self._steps)
-        size = np.sqrt(self._size / (1 - _SMOOTH_SIZE**self._steps))
-        steps = np.divide(drift, size, out=np.zeros_like(drift), where=size > 0)
-        moved = np.clip(self._place - share * self._reach * steps, self._low, self._high)
+        # Correct the bias of running means that start at zero.
+        mean_gradient = self._gradient / (1 - GRADIENT_DECAY**self._steps)
+        size = np.sqrt(self._size / (1 - SIZE_DECAY**self._steps))
+        steps = np.divide(mean_gradient, size, out=np.zeros_like(mean_gradient), where=size > 0)
+        moved = np.clip(self._place - share * self._first_step * steps, self._low, self._high)
         self._place = np.where(alive[:, None], moved, self._good)
         self._place = self._geometry.constrained(self._place, self._dtype)
-        self._drift[~alive] = 0.0
+        self._gradient[~alive] = 0.0

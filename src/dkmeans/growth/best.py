@@ -1,0 +1,282 @@
+"""Growth for the highest accuracy within a budget: `growth="best"`.
+
+Growth starts from one prototype at the mean of each class. Each stage splits the clusters with the
+highest cost, and then runs a few iterations of k-means within each class: every row is assigned to
+the nearest prototype *of its class*, and prototypes move to the means of their rows. So the
+prototypes of a class describe it as k-means would, with more of them where classes meet. A
+prototype that then wins no row is placed on the row of its class that is farthest on the wrong
+side of the border, so no class is lost.
+
+The cost of a cluster is the sum of f = sigmoid(slope * mu) over its rows, with the margin mu of
+`margins`. Rows beyond the border cost most, rows far on the right side next to nothing. A cluster
+is split across the direction from its mean to its farthest row.
+
+With wrong labels, such stages do harm: prototypes gather around the wrong labels. So if a stage
+does not lower the total cost, a *robust* stage is tried too, and the better of the two is taken.
+Once a robust stage was better, one is tried every time. In a robust stage, rows far beyond the
+border hardly count, neither in the cost of a cluster, f (1 - f), nor in the means, 1 - f. Clusters
+are split by the rows that their class wins, and prototypes are dropped if another class outweighs
+their own in their cell.
+"""
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.growth.cells import comparable, see_cells
+from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
+from dkmeans.growth.round import Children
+from dkmeans.growth.run import Run, State
+from dkmeans.kernels.block import Floats
+from dkmeans.passes.margin_sums import RowCost
+from dkmeans.prototypes import Prototypes
+
+MAX_STAGE_GROWTH = 1.6  # ratio of the numbers of prototypes after and before a stage
+SPLIT_SLOPE = 5.0  # of the cost that selects the clusters to split
+MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
+LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
+LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
+SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
+COST_RATIO = 1 - 1e-9  # a cost is lower if its ratio to the other one is below this
+MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
+
+
+def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
+    """Run stages until the budget is spent; without a budget, until no cell is mixed."""
+    rules = run.rules
+    field = Field(run.rows)
+    first = _class_means(run, state)
+    if len(first.parents) > 1:
+        with field.margins(_as_prototypes(first)) as seen:
+            first = _revived(field, first, seen)
+    state = run.advance(state, "grow", first)
+    state, margins = _measured(field, state)
+    yield state
+    lowest, n_stale, is_noisy = np.inf, 0, False
+    while n_stale < MAX_STALE_STAGES and state.round < rules.max_iter:
+        if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
+            break
+        if margins is None:
+            break
+        with run.rows.kept():
+            children = _stage(run, state, field, margins)
+            if children is None:
+                break
+            seen = field.margins(_as_prototypes(children))
+            cost = field.cost(seen, FINAL_SLOPE)
+            gains = cost < COST_RATIO * state.margin_cost
+            if rules.max_clusters is not None and (is_noisy or not gains):
+                robust = _robust_stage(run, state, field, margins)
+                if robust is not None:
+                    robust_seen = field.margins(_as_prototypes(robust))
+                    if field.cost(robust_seen, FINAL_SLOPE) < COST_RATIO * cost:
+                        seen.release()
+                        children, seen, is_noisy = robust, robust_seen, True
+                    else:
+                        robust_seen.release()
+            as_seen, children = children, _revived(field, children, seen)
+        margins.release()
+        before = len(state.prototypes)
+        is_seen = np.array_equal(as_seen.centers, children.centers)
+        state = run.advance(state, "grow", children, seen if is_seen else None)
+        known = seen if _is_same(state.prototypes, as_seen) else None
+        if known is None:
+            seen.release()
+        state, margins = _measured(field, state, known)
+        yield state
+        gained = state.cells.excess < lowest or len(state.prototypes) > before
+        n_stale = 0 if gained else n_stale + 1
+        lowest = min(lowest, state.cells.excess)
+    if margins is not None:
+        margins.release()
+    return state
+
+
+def _measured(
+    field: Field, state: State, margins: Margins | None = None
+) -> tuple[State, Margins | None]:
+    """Add the margin cost to a state, and return its margins; None if there is only one class."""
+    if len(np.unique(state.prototypes.classes)) < 2:
+        return state, None
+    if margins is None:
+        margins = field.margins(state.prototypes)
+    return replace(state, margin_cost=field.cost(margins, FINAL_SLOPE)), margins
+
+
+def _class_means(run: Run, state: State) -> Children:
+    """Return one child for each class that is large enough, at its mean."""
+    cells = state.cells
+    which = np.flatnonzero(cells.large)
+    if not len(which):
+        which = cells.heaviest[:1]
+    groups = cells.groups.take(which)
+    centers = _centers(run, groups)
+    return Children(np.zeros(len(which), dtype=np.intp), groups.classes, centers)
+
+
+def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
+    """Split clusters, and move all prototypes to means; None if no cluster can be split."""
+    cost = field.costs(margins, SPLIT_SLOPE, RowCost.ERROR)
+    sums = run.rows.assign_own(state.prototypes)
+    if run.rules.max_clusters is None:
+        # Only clusters that lose rows to another class need more prototypes.
+        lost, _ = field.losers(margins, state.prototypes.classes)
+        cost = np.where(lost > 0, cost, 0.0)
+    children = _split(run, state, cost, sums)
+    if children is None:
+        return None
+    return _move_to_means(
+        run, children, LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    )
+
+
+def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
+    """Do what `_stage` does, under a budget, with little influence of rows with wrong labels."""
+    cost = field.costs(margins, SPLIT_SLOPE, RowCost.BORDER)
+    run.rows.assign_own(state.prototypes)
+    classes = state.prototypes.classes
+    _, won = field.losers(margins, classes)
+    sums = run.rows.sum_won(margins.number, classes, won > 0)
+    children = _split(run, state, cost, sums)
+    if children is None:
+        return None
+    n_iterations = LAST_ROBUST_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    children = _move_to_robust_means(run, field, children, n_iterations)
+    return _without_harmful(field, children, len(state.prototypes))
+
+
+def _is_last(run: Run, children: Children) -> bool:
+    """Tell whether a stage spends the budget."""
+    budget = run.rules.max_clusters
+    return budget is not None and len(children.parents) >= budget
+
+
+def _split(run: Run, state: State, cost: Floats, sums: GroupSums) -> Children | None:
+    """Split the clusters with the highest costs; None if none can be split.
+
+    Parameters
+    ----------
+    run : Run
+    state : State
+    cost : array of shape (k,)
+        Of each prototype. Prototypes of cost 0 are not split.
+    sums : GroupSums
+        Of the rows of each prototype's class, by cell and class. Rows are assigned accordingly.
+    """
+    k, rows = len(state.prototypes), run.rows
+    own = sums.tally(rows.n_classes)
+    want = int(min(run.room(state), max(1, int(k * (MAX_STAGE_GROWTH - 1)))))
+
+    # There is one group per prototype, as every row is assigned to one of its class.
+    costliest = np.argsort(-comparable(cost[own.cells]), kind="stable")
+    costliest = costliest[cost[own.cells[costliest]] > 0][: 2 * want]
+    if not len(costliest):
+        return None
+    halves = _halves(run, own.take(np.sort(costliest)))
+    chosen = costliest[np.isin(own.cells[costliest], halves.cells)][:want]
+    if not len(chosen):
+        return None
+    split = own.cells[chosen]
+    halves = halves.take(np.flatnonzero(np.isin(halves.cells, split)))
+    others = own.take(np.flatnonzero(~np.isin(own.cells, split)))
+    both = others.and_also(halves)
+    # In the order of `Prototypes`: within a class, new ones are last.
+    is_second = np.append(False, both.cells[1:] == both.cells[:-1])
+    both = both.take(np.lexsort((both.cells, is_second, both.classes)))
+    centers = _centers(run, both)
+    cut_short = run.rules.max_clusters is not None  # `fill` spends what is left of a budget
+    return Children(both.cells, both.classes, centers, cut_short)
+
+
+def _halves(run: Run, groups: Tally) -> Tally:
+    """Split groups across the direction to their farthest row, if both halves are large enough."""
+    rows, middles = run.rows, groups.means
+    codes = groups.cells * rows.n_classes + groups.classes
+    farthest, _ = rows.pick(codes, middles, farthest=True)
+    halves = rows.tally_sides(codes, middles, farthest.astype(np.float64) - middles)
+    large = see_cells(halves, run.rules).large
+    count = np.bincount(halves.cells[large], minlength=int(groups.cells.max(initial=0)) + 1)
+    return halves.take(np.flatnonzero(count[halves.cells] == 2))
+
+
+def _revived(field: Field, children: Children, margins: Margins) -> Children:
+    """Place children that win no row on the rows of their class with the largest margins."""
+    lost = np.flatnonzero(~margins.wins)
+    which, places = field.worst_rows(margins, children.classes, lost)
+    centers = children.centers.copy()
+    centers[which] = places
+    return replace(children, centers=centers)
+
+
+def _move_to_means(run: Run, children: Children, n_iterations: int) -> Children:
+    """Run k-means within each class."""
+    sums = None
+    for _ in range(n_iterations):
+        sums = run.rows.assign_own(_as_prototypes(children), sums)
+        moved = _moved(run, children, sums.tally(run.rows.n_classes))
+        if np.array_equal(moved.centers, children.centers):
+            break
+        children = moved
+    return children
+
+
+def _move_to_robust_means(
+    run: Run, field: Field, children: Children, n_iterations: int
+) -> Children:
+    """Run k-means within each class, with less weight for rows farther beyond the border."""
+    for _ in range(n_iterations):
+        with field.margins(_as_prototypes(children)) as margins:
+            sums = field.tally_shares(margins, SPLIT_SLOPE, SHARE_LEVELS)
+        moved = _moved(run, children, sums.tally(run.rows.n_classes))
+        if np.array_equal(moved.centers, children.centers):
+            break
+        children = moved
+    return children
+
+
+def _without_harmful(field: Field, children: Children, n_before: int) -> Children:
+    """Drop children in whose cell another class outweighs their own, the most harmful first.
+
+    At most half of the added prototypes are dropped, so that every stage adds some. If all
+    prototypes of a class are harmful, they stay.
+    """
+    with field.margins(_as_prototypes(children)) as margins:
+        harm = field.harm(margins, children.classes)
+    harmful = harm >= 0
+    for c in np.unique(children.classes):
+        if harmful[children.classes == c].all():
+            harmful[children.classes == c] = False
+    most = (len(harm) - n_before) // 2
+    worst = np.argsort(-comparable(harm), kind="stable")
+    gone = worst[harmful[worst]][:most]
+    keep = np.setdiff1d(np.arange(len(harm)), gone)
+    return replace(
+        children,
+        parents=children.parents[keep],
+        classes=children.classes[keep],
+        centers=children.centers[keep],
+    )
+
+
+def _moved(run: Run, children: Children, tally: Tally) -> Children:
+    centers = children.centers.copy()
+    centers[tally.cells] = _centers(run, tally)
+    return replace(children, centers=centers)
+
+
+def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
+    """Return the means of groups, as centres."""
+    return run.rules.geometry.centers(groups.means, run.rows.dtype)
+
+
+def _is_same(prototypes: Prototypes, children: Children) -> bool:
+    return np.array_equal(prototypes.classes, children.classes) and np.array_equal(
+        prototypes.centers, children.centers
+    )
+
+
+def _as_prototypes(children: Children) -> Prototypes:
+    return Prototypes(children.centers, children.classes, np.arange(len(children.parents)))

@@ -1,0 +1,32 @@
+"""The algorithm from the first prototype to the result.
+
+`grow` is a generator: it yields the state at the start and after every round, so that the caller
+can draw, report or stop.
+"""
+
+from collections.abc import Iterator
+
+from dkmeans.growth.margins import RefineStep
+from dkmeans.growth.missing_classes import complete
+from dkmeans.growth.paper import paper_rounds
+from dkmeans.growth.prune import prune
+from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
+from dkmeans.growth.run import Run, State
+from dkmeans.growth.termination import terminate
+
+
+def grow(run: Run) -> Iterator[State | RefineStep]:
+    """Run all rounds. The last value is a `State`: the result."""
+    state = run.begin()
+    yield state
+    # The rounds of the paper leave cells alone in which nothing has changed since an earlier fit.
+    rounds = GROWTH_RULES[run.rules.growth] if run.start is None else paper_rounds
+    state = yield from rounds(run, state)
+    state = yield from terminate(run, state)
+    state = yield from complete(run, state)
+    if run.rules.prune:
+        for pruned in prune(run, state):
+            yield pruned
+            state = pruned
+    if run.rules.refine is not None:
+        yield from REFINEMENTS[run.rules.refine](run, state)

@@ -1,0 +1,34 @@
+"""The parameters of the algorithm, and what a fit starts from."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from dkmeans.geometry import Euclidean, Geometry
+from dkmeans.kernels.block import Floats
+
+
+class Continuation(Enum):
+    """What a fit starts from, and which rows it sees."""
+
+    FRESH = "fresh"  # one prototype at the mean of all rows
+    WARM = "warm"  # the prototypes of an earlier fit; it sees all rows
+    NEW_ROWS = "new rows"  # the prototypes of an earlier fit; it sees new rows only
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The parameters of the algorithm.
+
+    `growth` and `refine` are names of the registry (`growth.registry`).
+    """
+
+    repulsion: float | Literal["size"]
+    max_clusters: int | None
+    max_iter: int
+    min_weights: Floats | None = None  # by class: weight that a group needs for its own prototype
+    prune: bool = False
+    growth: str = "paper"
+    refine: str | None = None
+    geometry: Geometry = field(default_factory=Euclidean)
+    continuation: Continuation = Continuation.FRESH
