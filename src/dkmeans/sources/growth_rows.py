@@ -120,7 +120,7 @@ def _fingerprint(rows: Rows) -> str:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights in the engine's unit."""
+    """Weights in the unit of growth."""
 
     values: Floats | None  # None means ones
     unit: float  # a weight of 1, in the user's terms
