@@ -5,9 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.ndimage import distance_transform_edt
 
-from dkmeans.data.validation import check_rows
+from dkmeans.geometry import geometry_of
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import (
@@ -131,7 +132,8 @@ class CellsDisplay(Display):
                 notes.append(f"{len(which)} of {n_rows} rows shown")
             rows = opened.rows(take_rows(X, which))
             labels = model.predict(rows) if y is None else y[which]
-            points = plane.project(check_rows(model, rows))
+            values = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+            points = plane.project(geometry_of(model.metric).rows(values))
         elif y is not None:
             raise ValueError("y was given without X: pass the rows that it labels.")
         classes = np.union1d(model.classes_, labels)
