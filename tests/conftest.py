@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "repeatable",
     derandomize=True,
+    max_examples=40,
     database=None,
     deadline=None,
     print_blob=True,
