@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "repeatable",
     derandomize=True,
-    max_examples=40,
+    max_examples=25,
     database=None,
     deadline=None,
     print_blob=True,

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 
 def examples(count):
-    """Number of examples: all for `make fuzz`; a sixth, always the same, for `make test`."""
-    return max(15, count // 6) if settings.default.derandomize else count
+    """Number of examples: all for `make fuzz`; an eighth, always the same, for `make test`."""
+    return max(10, count // 8) if settings.default.derandomize else count
 
 
 dtypes = st.sampled_from([np.float64, np.float32])
