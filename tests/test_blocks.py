@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -359,11 +360,18 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     same(DiscriminativeKMeans(9).fit(tmp_path, "kind"), DiscriminativeKMeans(9).fit(X, y))
 
 
-def test_many_classes_of_many_rows_are_no_regression(labelled):
-    X, _, _ = labelled
-    DiscriminativeKMeans(30).fit(lambda: [(X, np.arange(400) % 30)])  # without a warning
-    with pytest.warns(UserWarning, match="could represent a regression problem"):
-        DiscriminativeKMeans(30).fit(lambda: [(X[:50], np.arange(50) % 30)])
+@pytest.mark.parametrize("n_rows", [400, 50])
+def test_blocks_warn_of_many_classes_as_arrays_do(labelled, n_rows):
+    """scikit-learn may warn of a regression target where there are many classes of few rows."""
+    X, y = labelled[0][:n_rows], np.arange(n_rows) % 30
+
+    def warned(*data):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DiscriminativeKMeans(30).fit(*data)
+        return [str(one.message) for one in caught if "regression" in str(one.message)]
+
+    assert warned(lambda: [(X, y)]) == warned(X, y)
 
 
 def test_reading_ahead_passes_errors_on_and_stops():
