@@ -369,6 +369,10 @@ class Rows:
         """Hash all rows; identical rows get the same hash."""
         return self.run(row_labels.HashRows()).joined()
 
+    def sampling_hashes(self, salt: int = 0) -> Hashes:
+        """Hash all rows, to draw samples; a column times a power of two changes nothing."""
+        return self.run(row_labels.SampleHashes(self.facts.largest, salt)).joined()
+
     def cells(self) -> Indices:
         """Return the cells of all rows."""
         return self.run(row_labels.RowCells()).joined().astype(np.intp)
