@@ -1,0 +1,124 @@
+"""Learned geometry: standardised features, projected."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.geometry.base import Geometry, Rounding
+from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.projection import project, round_projection, standardise
+from dkmeans.kernels.threads import single_threaded_blas, tiles
+
+MIN_DEVIATION = 2.0**-480  # below it a feature counts as constant
+MAX_TILE_VALUES = 1 << 20  # standardised at a time: 8 MiB
+# The projection is rounded, so that directions much shorter than its longest are noise.
+RANK_TOLERANCE = 2.0**-20
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Geometry):
+    """Rows compared by ``((X - shift) / scale) @ components``.
+
+    The projected rows have the same bits for any blocks, threads and BLAS, dense or CSR, and do
+    not change if a feature and its shift and scale are multiplied by a power of two. Features of
+    scale 0 are ignored.
+
+    Use `of_features` and `with_components` to make one: they round the projection so that its
+    products are exact. The fields must come from there, or from a file that kept them.
+    """
+
+    shift: Floats  # shape (d,): 0 where the range of a feature includes 0, so that CSR stays sparse
+    scale: Floats  # shape (d,): standard deviations; 0 for constant features
+    center: Floats  # shape (d,): means; only `inverse` needs them
+    components: Floats  # shape (d, p), on the grid of `kernels.projection`
+
+    bounded: ClassVar[bool] = True
+
+    @classmethod
+    def of_features(
+        cls,
+        means: Floats,
+        deviations: Floats,
+        lowest: npt.NDArray[np.floating],
+        highest: npt.NDArray[np.floating],
+        components: npt.NDArray[np.floating],
+    ) -> Self:
+        """Standardise features of known means, standard deviations and ranges.
+
+        Parameters
+        ----------
+        means, deviations, lowest, highest : arrays of shape (d,)
+            The deviation of a constant feature must be 0.
+        components : array of shape (d, p)
+            Projection of standardised features, such as their principal axes; it is rounded.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[0.0, 10.0], [2.0, 12.0]])
+        >>> stats = X.mean(axis=0), X.std(axis=0), X.min(axis=0), X.max(axis=0)
+        >>> Learned.of_features(*stats, np.eye(2)).rows(X)
+        array([[ 0., -1.],
+               [ 2.,  1.]])
+        """
+        shift = np.where((lowest <= 0) & (highest >= 0), 0.0, means)
+        scale = np.where(deviations < MIN_DEVIATION, 0.0, deviations)
+        nothing = np.zeros((len(shift), 0))
+        return cls(shift, scale, np.array(means), nothing).with_components(components)
+
+    def with_components(self, components: npt.NDArray[np.floating]) -> Self:
+        """Return this geometry with another projection; it is rounded, 0 for ignored features."""
+        counting = np.where(self.scale[:, None] > 0, components, 0.0)
+        return replace(self, components=round_projection(counting))
+
+    def standardised(self, X: Matrix) -> Matrix:
+        """Return rows in standard deviations, in float64 and rounded to multiples of 2**-16.
+
+        CSR rows stay sparse if there is no shift.
+        """
+        return standardise(X, self.shift, self.scale)
+
+    def rows(self, X: Matrix) -> Matrix:
+        """Standardise and project rows."""
+        n, d = X.shape
+        result = np.empty((n, self.components.shape[1]), dtype=X.dtype)
+        for tile in tiles(n, max(1, MAX_TILE_VALUES // d)):
+            result[tile] = project(self.standardised(X[tile]), self.components)
+        return result
+
+    def inverse(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Find the input rows nearest to the mean row, in standard deviations, with these images.
+
+        If the projection is not injective, many rows have the same image: this is the least-norm
+        solution relative to the mean row. It is for display; mapped again, it gives the points
+        but for rounding (or the nearest possible ones, if the projection is not surjective).
+        """
+        origin = project(self.standardised(self.center[None]), self.components)
+        steps = (points.astype(np.float64) - origin) @ self._pseudoinverse
+        return (self.center + steps * self.scale).astype(dtype)
+
+    def centers(self, points: npt.NDArray[np.floating], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Round points to the dtype."""
+        return points.astype(dtype)
+
+    def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
+        """Return the points unchanged: every point is a valid centre."""
+        return points
+
+    def margin_radii(
+        self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
+    ) -> Floats:
+        """Bound radii in the input space."""
+        raise NotImplementedError
+
+    def slopes(self, gaps: Floats, own: Floats, rival: Floats, rounding: Rounding) -> Floats:
+        """Bound the distances between prototypes."""
+        raise NotImplementedError
+
+    @cached_property
+    def _pseudoinverse(self) -> Floats:
+        with single_threaded_blas:
+            return np.linalg.pinv(self.components, rcond=RANK_TOLERANCE).astype(np.float64)
