@@ -1,7 +1,7 @@
 """Geometries: how rows are compared with prototypes.
 
 This is the only package that knows the names of metrics. A new metric needs a subclass of
-`Geometry` and an entry in `GEOMETRIES`.
+`Geometry`, an entry in `METRICS` and, if it is fixed in advance, one in `GEOMETRIES`.
 
 What a geometry carries
 -----------------------
@@ -19,13 +19,25 @@ from dkmeans.geometry.cosine import Cosine
 from dkmeans.geometry.euclidean import Euclidean
 from dkmeans.geometry.learned import Learned
 
-__all__ = ["GEOMETRIES", "Cosine", "Euclidean", "Geometry", "Learned", "geometry_of"]
+__all__ = [
+    "GEOMETRIES",
+    "LEARNED",
+    "METRICS",
+    "Cosine",
+    "Euclidean",
+    "Geometry",
+    "Learned",
+    "geometry_of",
+    "name_of",
+]
 
 GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
+LEARNED = "learned"
+METRICS = (*GEOMETRIES, LEARNED)
 
 
 def geometry_of(metric: str) -> Geometry:
-    """Return the geometry of a metric, by the value of the estimator's parameter `metric`.
+    """Return the geometry of a metric that is fixed in advance, by its name.
 
     Examples
     --------
@@ -34,3 +46,15 @@ def geometry_of(metric: str) -> Geometry:
     array([[0.6, 0.8]])
     """
     return GEOMETRIES[metric]
+
+
+def name_of(geometry: Geometry) -> str:
+    """Return the name of the metric of a geometry.
+
+    Examples
+    --------
+    >>> name_of(Cosine())
+    'cosine'
+    """
+    names = [name for name, fixed in GEOMETRIES.items() if type(fixed) is type(geometry)]
+    return names[0] if names else LEARNED

@@ -21,14 +21,26 @@ GRID = 2.0**-16  # of standardised values: multiples of a standard deviation
 RANGE = 2.0**10  # largest magnitude on the fast path
 SATURATION = 2.0**64  # larger magnitudes count as this
 COLUMN_BITS = 26  # bits of the sum of a column's magnitudes
+MIN_UNIT = -500  # exponent of the smallest unit of a column: products do not underflow
+MAX_COMPONENT = 2.0**64  # squares of projected rows do not overflow
 
 
 def round_projection(components: npt.NDArray[np.floating]) -> Floats:
     """Round each column of a projection, shape (d, p), to a grid on which products are exact."""
     values = np.asarray(components, dtype=np.float64)
     sums = np.add.accumulate(np.abs(values), axis=0)[-1]
-    units = np.ldexp(1.0, np.maximum(np.frexp(sums)[1] - COLUMN_BITS, -1000))
+    units = np.ldexp(1.0, np.maximum(np.frexp(sums)[1] - COLUMN_BITS, MIN_UNIT))
     return np.rint(values / units) * units + 0.0
+
+
+def is_rounded(components: Floats) -> bool:
+    """Return whether the products of a projection are exact, as those of a rounded one are."""
+    if not (np.abs(components) <= MAX_COMPONENT).all():
+        return False
+    sums = np.add.accumulate(np.abs(components), axis=0)[-1]
+    # Rounding may have raised the sums of magnitudes a little, beyond a power of two.
+    units = np.ldexp(1.0, np.maximum(np.frexp(sums)[1] - 1 - COLUMN_BITS, MIN_UNIT))
+    return bool((np.rint(components / units) == components / units).all())
 
 
 def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:
@@ -36,7 +48,7 @@ def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:
 
     CSR rows stay sparse if there is no shift.
     """
-    factors = np.divide(1 / GRID, scale, out=np.zeros_like(scale), where=scale > 0)
+    factors = grid_factors(scale)
     if sp.issparse(X) and not shift.any():
         values = X.data.astype(np.float64)
         _to_grid(values, factors[X.indices])
@@ -46,6 +58,11 @@ def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:
         values -= shift
     _to_grid(values, factors)
     return values
+
+
+def grid_factors(scale: Floats) -> Floats:
+    """Return the factors from centred values to units of the grid; 0 where the scale is 0."""
+    return np.divide(1 / GRID, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
 def _to_grid(values: Floats, factors: Floats) -> None:
