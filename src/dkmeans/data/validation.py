@@ -26,7 +26,7 @@ from dkmeans.data.value_checks import (
     finite_range,
     is_real,
 )
-from dkmeans.geometry import METRICS, Geometry, geometry_of
+from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, reading_geometry
 from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -156,7 +156,7 @@ def check_training(
     given = X
     X, y = _with_readable_errors(scratch, X, y=y, reset=how is Continuation.FRESH)
     if how is not Continuation.FRESH:
-        X = X.astype(estimator.cluster_centers_.dtype, copy=False)
+        X = X.astype(_dtype(estimator), copy=False)
     names = {
         name: getattr(scratch, name)
         for name in ("n_features_in_", "feature_names_in_")
@@ -175,12 +175,8 @@ def check_training(
     classes, codes = found, np.searchsorted(found, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
-    if how is not Continuation.FRESH:
-        largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    geometry = geometry_of(estimator.metric)
-    if not geometry.bounded:
-        check_reach(estimator, X.shape, X.dtype, largest, reach)
-    X = geometry.rows(X)
+    check_reach(estimator, X.shape, X.dtype, largest, reach, how)
+    X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
@@ -195,7 +191,7 @@ def check_new_rows(estimator: Any, X: Any) -> Matrix:
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    return geometry_of(estimator.metric).rows(X)
+    return reading_geometry(estimator.metric).rows(X)
 
 
 def check_reach(
@@ -204,9 +200,17 @@ def check_reach(
     dtype: np.dtype[np.floating],
     largest: float,
     reach: float,
+    how: Continuation,
 ) -> None:
     """Check that no square will overflow or underflow: of values, and of centres farther away."""
     n, d = shape
+    if estimator.metric == LEARNED:  # rows are standardised first
+        check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
+        return
+    if geometry_of(estimator.metric).bounded:
+        return
+    if how is not Continuation.FRESH:
+        largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
     check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)
     check_squares(largest + reach * largest, d, dtype, largest, n, repulsion=estimator.repulsion)

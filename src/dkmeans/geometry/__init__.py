@@ -29,6 +29,7 @@ __all__ = [
     "Learned",
     "geometry_of",
     "name_of",
+    "reading_geometry",
 ]
 
 GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
@@ -46,6 +47,11 @@ def geometry_of(metric: str) -> Geometry:
     array([[0.6, 0.8]])
     """
     return GEOMETRIES[metric]
+
+
+def reading_geometry(metric: str) -> Geometry:
+    """Return what maps rows when they are read; those of a learned metric are mapped later."""
+    return GEOMETRIES.get(metric, GEOMETRIES["euclidean"])
 
 
 def name_of(geometry: Geometry) -> str:

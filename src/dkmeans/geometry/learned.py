@@ -44,6 +44,19 @@ class Learned(Geometry):
 
     bounded: ClassVar[bool] = True
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether all rows have the same images."""
+        if not isinstance(other, Learned):
+            return NotImplemented
+        names = ("shift", "scale", "center", "components")
+        return self is other or all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    def __hash__(self) -> int:
+        """Hash the projection."""
+        return hash(self.components.tobytes())
+
     @classmethod
     def of_features(
         cls,
