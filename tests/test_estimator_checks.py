@@ -24,6 +24,7 @@ from dkmeans import DiscriminativeKMeans
         DiscriminativeKMeans(max_clusters=10, refine="margin"),
         DiscriminativeKMeans(max_clusters="auto"),
         DiscriminativeKMeans(metric="cosine"),
+        DiscriminativeKMeans(metric="learned"),
     ]
 )
 def test_estimator_check(estimator, check):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.grids import EarlierSums, Grids, Scale
 from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
@@ -53,6 +54,8 @@ class Rows:
         Approximate number of prototypes at the end.
     by_class : array of shape (n_classes,), optional
         Class factors that the weights of the rows contain.
+    geometry : Geometry, optional
+        Maps the rows that were read; by default they are as they are compared.
     """
 
     def __init__(
@@ -65,14 +68,16 @@ class Rows:
         earlier: EarlierRows | None = None,
         n_centers: int = 1,
         by_class: Floats | None = None,
+        geometry: Geometry | None = None,
     ) -> None:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
+        self._geometry = Euclidean() if geometry is None else geometry
         # Decided by the number of values of all rows, so that all parts use the same kernels.
         compiled = is_worth_it(n_values, n_centers)
         self._changes_only = compiled and loops_if(compiled=True) is not None
-        runner.configure(Setting(compiled))
+        runner.configure(Setting(compiled, geometry=self._geometry))
         self.facts = self.run(facts.FindFacts())
         self.grids = Grids.of(self.facts, dtype, _earlier_sums(earlier))
         self._setting = Setting(
@@ -82,6 +87,7 @@ class Rows:
             row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
             n_terms=self.facts.n_terms,
             grids=self.grids,
+            geometry=self._geometry,
         )
         runner.configure(self._setting)
         self._known: _KnownSums | None = None
@@ -400,6 +406,7 @@ class Rows:
             self.n_classes,
             n_centers=self._n_centers,
             by_class=self.by_class,
+            geometry=self._geometry,
         )
         try:
             yield others

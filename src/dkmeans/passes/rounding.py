@@ -32,7 +32,7 @@ def sum_values_by(
 
 def bound_values(part: Part, values: Floats, rows: Indices) -> float:
     """Return the largest magnitude of the terms rounded in sums of these values."""
-    factors, _ = _split_weights(part, rows)
+    factors, _ = split_weights(part, rows)
     values = values if factors is None else values * factors
     return float(np.abs(values).max(initial=0.0))
 
@@ -58,7 +58,7 @@ def add_shifted_rows(
     sums : array of shape (n_slices, k, d)
         INOUT.
     """
-    factors, times = _split_weights(part, rows)
+    factors, times = split_weights(part, rows)
     everywhere, codes = np.zeros(len(part)), index.astype(np.intp)
     everywhere[rows] = coefficients if factors is None else coefficients * factors
     weights, loops, lock = None, part.loops, Lock()
@@ -82,7 +82,7 @@ def multiples(weights: Floats, factors: Floats) -> Floats:
     return np.rint(np.divide(weights, factors, out=np.zeros_like(weights), where=factors > 0))
 
 
-def _split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
+def split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
     """Split weights into factors applied before rounding and integer factors applied after it.
 
     An integer factor is the number of copies of the row.
@@ -106,7 +106,7 @@ def _terms(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
     -------
     terms : array of shape (n_slices, n_rows)
     """
-    factors, times = _split_weights(part, rows)
+    factors, times = split_weights(part, rows)
     values = values if factors is None else values * factors
     rounded = cut(values[:, None], units)[:, :, 0]
     return rounded if times is None else rounded * times

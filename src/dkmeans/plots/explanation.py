@@ -221,5 +221,5 @@ def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
                 f"X_train has {rows.shape[1]} features, but the prototypes have {found.shape[1]}."
             )
         rows = rows.astype(np.float64)
-        found[known] = rows if shown.geometry is None else shown.geometry.rows(rows)
+        found[known] = rows if shown.geometry is None else shown.geometry.displayed(rows)
     return found

@@ -17,9 +17,9 @@ def explain(model: Fitted, X: Matrix, n_threads: int) -> Explanation:
     labels, ids = model.cluster_classes, model.prototypes.ids
     rival_label = np.full(len(rival), None, dtype=object) if alone.any() else labels[rival]
     return Explanation(
-        rows=model.geometry.rows(X),
+        rows=model.geometry.displayed(X),
         geometry=model.geometry,
-        centers=model.prototypes.centers,
+        centers=model.geometry.inverse(model.prototypes.centers),
         label=labels[nearest],
         prototype=nearest,
         id=ids[nearest],

@@ -52,7 +52,7 @@ class Explanation(Table):
         **columns: npt.ArrayLike,
     ) -> None:
         super().__init__(**columns)
-        # For plots: rows as the model sees them, all centres, and the space of both.
+        # For plots: rows and all centres as they are shown, and the space that compares them.
         self.rows, self.centers, self.geometry = rows, centers, geometry
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
