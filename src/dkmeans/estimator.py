@@ -433,7 +433,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_probabilities(self._fitted, X, threads_of(self))
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: Any, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
         The certified radius is a guarantee: a row that moves by less, in any direction, gets the
@@ -441,17 +441,27 @@ class DiscriminativeKMeans(
         i of C of the distance to the nearest plane halfway between i and a prototype of another
         class; with `metric="cosine"` these planes go through the origin. It accounts for rounding.
 
+        With `features=True`, the margin R^2 - D^2 is split over the features, with D the distance
+        to the nearest prototype w and R that to its rival r: the part of a feature is
+        (x - r)^2 - (x - w)^2, of unit vectors with `metric="cosine"`. With `metric="learned"` it is
+        the row's distance from the point midway between w and r along that feature, in standard
+        deviations, times what the feature counts in the direction from r to w. Parts add up
+        exactly.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows, in memory.
+        features : bool, default=False
+            Whether to split the margin over the features.
 
         Returns
         -------
         explanation : Explanation
             A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
             `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
-            and `radius`. It has `to_pandas()` and `plot(image_shape=...)`.
+            and `radius`; with `features=True` also `squared_margin`, and the array `parts`. It has
+            `to_pandas()` and `plot(image_shape=...)`.
 
         Examples
         --------
@@ -464,6 +474,11 @@ class DiscriminativeKMeans(
         ([0, 2], [1, 1])
         >>> why.radius.round(2).tolist()
         [1.47, 0.09]
+        >>> why = model.explain(X[[0, 70]], features=True)
+        >>> why.parts.round(1).tolist()
+        [[0.2, 0.8, 6.3, 1.0], [0.2, -0.2, -0.0, 0.1]]
+        >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
+        True
         """
         if is_dask(X):
             raise TypeError(
@@ -471,7 +486,7 @@ class DiscriminativeKMeans(
                 "instance X.compute(), or explain one partition at a time."
             )
         X = validation.check_raw_rows(self, X)
-        return explain(self._fitted, X, threads_of(self))
+        return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
         self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
