@@ -199,7 +199,7 @@ def test_dense_equals_csr(case):
 
 
 @few
-@given(case=cases(auto=False), shift=shifts)
+@given(case=cases(), shift=shifts)
 def test_columns_times_a_power_of_two(case, shift):
     factor = case.X.dtype.type(2.0**shift)
     other = replace(case, X=case.X * factor)

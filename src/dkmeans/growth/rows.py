@@ -21,7 +21,7 @@ from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
 from dkmeans.passes.contract import Pass, Runner
-from dkmeans.passes.margin_search import FindMargins
+from dkmeans.passes.margin_search import Batch, FindMargins
 from dkmeans.passes.part import Setting
 from dkmeans.prototypes import Prototypes
 
@@ -315,11 +315,14 @@ class Rows:
         counts : array of shape (k,)
             Number of rows that each prototype wins.
         """
+        search = self.margin_search(prototypes)
+        return search.number, self.run(search)
+
+    def margin_search(self, prototypes: Prototypes, batch: Batch | None = None) -> FindMargins:
+        """Return a pass that finds each row's own and rival prototype, to be run next."""
         self._last_margins += 1
-        unused = tuple(self._unused_margins)
-        counts = self.run(FindMargins(prototypes, self._last_margins, unused))
-        self._unused_margins = self._unused_margins[len(unused) :]
-        return self._last_margins, counts
+        unused, self._unused_margins = tuple(self._unused_margins), []
+        return FindMargins(prototypes, self._last_margins, unused, batch)
 
     def release_margins(self, number: int) -> None:
         """Mark margins as unused; the next pass that finds margins drops them."""
@@ -374,6 +377,10 @@ class Rows:
     def hashes(self) -> Hashes:
         """Hash all rows; identical rows get the same hash."""
         return self.run(row_labels.HashRows()).joined()
+
+    def sampling_hashes(self, salt: int = 0) -> Hashes:
+        """Hash all rows, to draw samples; a column times a power of two changes nothing."""
+        return self.run(row_labels.SampleHashes(self.facts.largest, salt)).joined()
 
     def cells(self) -> Indices:
         """Return the cells of all rows."""

@@ -76,9 +76,9 @@ class SumMoments(SlicesPass):
 class SumProducts(SlicesPass):
     """Sum the products of all pairs of standardised features, and of each with 1.
 
-    The result has the shape (2, d + 1, d + 1): multiples of `COARSE`, and the rest below it. Values are
-    clipped to 13 bits, weights are cut into pieces of as many bits, and a tile has at most 2**13
-    rows: its products, added in any order, are exact in float64. So are the two sums.
+    The result has the shape (2, d + 1, d + 1): multiples of `COARSE`, and the rest below it.
+    Values are clipped to 13 bits, weights are cut into pieces of as many bits, and a tile has at
+    most 2**13 rows: its products, added in any order, are exact in float64. So are the two sums.
     """
 
     shift: Floats  # shape (d,)
@@ -99,8 +99,9 @@ class SumProducts(SlicesPass):
             while weights.any():
                 higher = np.floor(weights / MAX_PIECE)
                 found = (values * (weights - higher * MAX_PIECE)[:, None]).T @ values * unit
+                parts = _carried(np.stack([np.zeros_like(found), found]))
                 with lock:
-                    sums[:] = _carried(sums + [np.zeros_like(found), found])
+                    sums[:] = _carried(sums + parts)
                 weights, unit = higher, unit * MAX_PIECE
 
         for_each(task, _tiles(part), part.n_threads)

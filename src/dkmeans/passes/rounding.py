@@ -10,7 +10,6 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.tally import add_sums, rounded_sums
 from dkmeans.passes.part import Part
-from dkmeans.passes.row_state import NO_CELL
 
 
 def sum_values(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
@@ -60,25 +59,22 @@ def add_shifted_rows(
         INOUT.
     """
     factors, times = split_weights(part, rows)
-    everywhere, groups = np.zeros(len(part)), np.full(len(part), NO_CELL)
+    everywhere, codes = np.zeros(len(part)), index.astype(np.intp)
     everywhere[rows] = coefficients if factors is None else coefficients * factors
-    groups[rows] = index
     weights, loops, lock = None, part.loops, Lock()
     if times is not None:
         weights = np.zeros(len(part))
         weights[rows] = times
 
     def task(tile: slice) -> None:
-        order, starts = by_group(groups[tile])
-        if not len(order):
-            return
-        w = None if weights is None else weights[tile]
-        here = part.X[tile], shift, everywhere[tile], w, order, starts, units
+        order, starts = by_group(codes[tile])
+        groups = codes[tile][order[starts]]
+        here = part.X, shift, everywhere, weights, rows[tile][order], starts, units
         tile_sums = rounded_sums(*here, loops)
         with lock:  # sums are exact, so the order of tiles does not matter
-            add_sums(sums, groups[tile][order[starts]], tile_sums)
+            add_sums(sums, groups, tile_sums)
 
-    part.for_tiles(task, 1)
+    part.for_tiles(task, 1, len(rows))
 
 
 def multiples(weights: Floats, factors: Floats) -> Floats:
