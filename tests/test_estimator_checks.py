@@ -22,6 +22,7 @@ QUICK = [
 SLOW = [
     DiscriminativeKMeans(max_clusters=10, refine="margin"),
     DiscriminativeKMeans(max_clusters="auto"),
+    DiscriminativeKMeans(metric="learned"),
 ]
 # Checks that make dozens of fits: of every sparse format, and of data sets of every kind. With slow
 # options they are for `make studies`.

@@ -76,6 +76,7 @@ class MetricOption(StrEnum):
 
     euclidean = "euclidean"
     cosine = "cosine"
+    learned = "learned"
 
 
 class PictureKind(StrEnum):
@@ -172,6 +173,10 @@ def fit(
     metric: Annotated[
         MetricOption, typer.Option(help="What distance is.")
     ] = MetricOption.euclidean,
+    n_components: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Largest rank of --metric learned."),
+    ] = None,
     array: _Array = "X",
     threads: _Threads = None,
     force: _Force = False,
@@ -193,6 +198,7 @@ def fit(
             refine=refine.value if refine else None,
             growth=growth.value,
             metric=metric.value,
+            n_components=n_components,
             balanced=balanced,
             standardise=standardise,
             threads=threads,

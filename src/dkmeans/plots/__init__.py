@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from dkmeans.plots.confusion import ConfusionDisplay
     from dkmeans.plots.decision_regions import CellsDisplay
     from dkmeans.plots.explanation import ExplanationDisplay
+    from dkmeans.plots.feature_parts import FeaturePartsDisplay
     from dkmeans.plots.growth import GrowthDisplay
     from dkmeans.plots.images import PrototypeImagesDisplay
+    from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
@@ -23,6 +25,8 @@ __all__ = [
     "ClassBordersDisplay",
     "ConfusionDisplay",
     "ExplanationDisplay",
+    "FeatureImportancesDisplay",
+    "FeaturePartsDisplay",
     "GrowthDisplay",
     "MarginDisplay",
     "PathDisplay",
@@ -37,6 +41,8 @@ _MODULES = {
     "ClassBordersDisplay": "class_borders",
     "ConfusionDisplay": "confusion",
     "ExplanationDisplay": "explanation",
+    "FeatureImportancesDisplay": "importances",
+    "FeaturePartsDisplay": "feature_parts",
     "GrowthDisplay": "growth",
     "MarginDisplay": "margin",
     "PathDisplay": "path",
