@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "condense",
     "load",
     "save",
+    "table_pipeline",
 ]
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "table_pipeline": "tables.pipeline",
 }
 
 
