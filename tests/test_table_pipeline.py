@@ -81,7 +81,7 @@ def test_sample_of_a_large_table_is_the_same_in_any_order(monkeypatch):
     monkeypatch.setattr(statistics, "MAX_SAMPLE_VALUES", 2000)
     monkeypatch.setattr(statistics, "_MERGED_ROWS", 128)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20_000, 2)) + [0, 10]
+    X = rng.normal([0, 10], size=(20_000, 2))
     samples = []
     for order, step in ((np.arange(20_000), 20_000), (rng.permutation(20_000), 777)):
         sample = RowSample(2)
@@ -152,7 +152,7 @@ def test_the_pipeline_is_an_ordinary_one():
 
 def test_polars():
     pl = pytest.importorskip("polars")
-    frame, y = mixed()
+    frame, _ = mixed()
     other = pl.DataFrame(
         {
             "height": pl.Series(frame["height"].to_numpy(), nan_to_null=True),
@@ -186,7 +186,7 @@ def test_schemas(kind):
 
 
 def test_columns_that_are_no_features_are_left_out():
-    frame, y = mixed()
+    frame, _ = mixed()
     n = len(frame)
     more = frame.assign(
         row=np.arange(n)[::-1] + 7,

@@ -39,10 +39,10 @@ def table_pipeline(
 ) -> Pipeline:
     """Make a pipeline that turns the columns of a table into features, and classifies them.
 
-    It is an ordinary `Pipeline`, of scikit-learn's own transformers, and not fitted. Numbers get
-    missing values filled in and are scaled; categories are one-hot encoded, with rare values pooled
-    in one feature and values that are not known ignored; Booleans become 0 and 1; dates become days,
-    which are scaled as numbers are.
+    It is an ordinary `Pipeline`, of scikit-learn's own transformers, and not fitted. Missing numbers
+    are replaced, and numbers are scaled; categories are one-hot encoded, with rare values pooled
+    in one feature and unknown values ignored; Booleans become 0 and 1; dates become days, which are
+    scaled like numbers.
 
     Columns that are no features are left out, with a warning that says why: those that count the
     rows, text that is different in every row or never frequent, and columns of a single value.
@@ -122,7 +122,8 @@ def build_pipeline(
     unknown = [name for name, kind in kinds.items() if kind is Kind.UNKNOWN]
     if unknown:
         raise ValueError(
-            f"Column {unknown[0]!r} is neither numbers, text, Booleans nor dates: drop or convert it."
+            f"Column {unknown[0]!r} is neither numbers, text, Booleans nor dates: drop it, or convert "
+            "it first."
         )
     if not kinds:
         raise ValueError("The table has no column that can be a feature.")
@@ -171,7 +172,7 @@ def fit_preprocessing(pipeline: Pipeline, statistics: TableStatistics) -> Column
     preprocessing: ColumnTransformer = pipeline.steps[0][1]
     kinds = kinds_of_pipeline(pipeline)
     assert kinds is not None
-    encoder = dict((step, t) for step, t, _ in preprocessing.transformers).get("categories")
+    encoder = {step: t for step, t, _ in preprocessing.transformers}.get("categories")
     frequency = MIN_FREQUENCY if encoder is None else encoder.min_frequency
     frame = _stand_in(kinds, statistics, frequency)
     if encoder is not None:

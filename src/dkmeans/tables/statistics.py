@@ -1,8 +1,8 @@
 """Statistics of the columns of a table, from one pass over blocks of any size.
 
 Counts, means and variances are exact, and do not depend on the order of rows or on the blocks.
-Medians are those of a sample: the distinct rows with the lowest hashes, up to `MAX_SAMPLE_ROWS` rows
-and `MAX_SAMPLE_VALUES` values. They are exact for tables that are not larger.
+Medians are those of a sample: the distinct rows with the lowest hashes, up to `MAX_SAMPLE_ROWS`
+rows and `MAX_SAMPLE_VALUES` values. They are exact for tables that are not larger.
 """
 
 from collections import Counter
@@ -130,8 +130,8 @@ class TableStatistics:
         columns = [floats_of(frame[name]) for name in self.numbers]
         for column, values in zip(self.numbers.values(), columns, strict=True):
             column.add(values)
-        for name, column in self.levels.items():
-            column.add(levels_of(frame[name]))
+        for name, levels in self.levels.items():
+            levels.add(levels_of(frame[name]))
         if columns:
             self._sample.add(np.column_stack(columns))
         self.n_rows += len(frame)

@@ -43,9 +43,9 @@ def floats_of(series: Any) -> npt.NDArray[np.float64]:
     dtype = getattr(series, "dtype", None)
     if getattr(dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    if hasattr(series, "iloc") and getattr(dtype, "na_value", None) is not None:
-        if dtype.kind in "biuf":  # nullable types of pandas
-            return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if hasattr(dtype, "na_value") and getattr(dtype, "kind", "") in "biuf":
+        # Nullable types of pandas.
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return _from_numpy(series.to_numpy())
 
 
