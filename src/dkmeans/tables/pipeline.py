@@ -39,7 +39,7 @@ def table_pipeline(
 ) -> Pipeline:
     """Make a pipeline that turns the columns of a table into features, and classifies them.
 
-    It is an ordinary `Pipeline`, of scikit-learn's own transformers, and not fitted. Missing numbers
+    It is an ordinary `Pipeline` of scikit-learn's own transformers, not yet fitted. Missing numbers
     are replaced, and numbers are scaled; categories are one-hot encoded, with rare values pooled
     in one feature and unknown values ignored; Booleans become 0 and 1; dates become days, which are
     scaled like numbers.
@@ -122,8 +122,8 @@ def build_pipeline(
     unknown = [name for name, kind in kinds.items() if kind is Kind.UNKNOWN]
     if unknown:
         raise ValueError(
-            f"Column {unknown[0]!r} is neither numbers, text, Booleans nor dates: drop it, or convert "
-            "it first."
+            f"Column {unknown[0]!r} is neither numbers, text, Booleans nor dates: drop it, or "
+            "convert it first."
         )
     if not kinds:
         raise ValueError("The table has no column that can be a feature.")
