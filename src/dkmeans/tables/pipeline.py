@@ -104,7 +104,7 @@ def table_pipeline(
     if columns is None and hasattr(table, "columns") and not hasattr(table, "field"):
         statistics = TableStatistics(wanted)
         statistics.add(table)
-        reasons = find_left_out(wanted, statistics, min_frequency)
+        reasons = find_left_out(wanted, statistics, min_frequency, kinds or ())
         if reasons:
             warnings.warn(f"Left out: {describe_left_out(reasons)}.", stacklevel=2)
         wanted = {name: kind for name, kind in wanted.items() if name not in reasons}

@@ -1,7 +1,7 @@
 """Columns that are no features: counters and ids, text that is unique, constants."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dkmeans.tables.kinds import Kind
 from dkmeans.tables.statistics import LevelColumn, NumberColumn, TableStatistics
@@ -10,6 +10,7 @@ from dkmeans.text import shortened, visible
 MIN_COUNTED_ROWS = 10  # consecutive numbers in fewer rows may be a feature as well
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid|idx|index|rowid|row_?nu?mber)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID)")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?(\.\d+)?")  # the latter by pandas
 
 
@@ -29,8 +30,15 @@ class AmbiguousColumnError(ValueError):
         self.problem, self.column = problem, column
 
 
+class DecimalCommaError(AmbiguousColumnError):
+    """A column of text looks like numbers with decimal commas."""
+
+
 def find_left_out(
-    kinds: Mapping[str, Kind], statistics: TableStatistics, min_frequency: float
+    kinds: Mapping[str, Kind],
+    statistics: TableStatistics,
+    min_frequency: float,
+    sure: Collection[str] = (),
 ) -> dict[str, str]:
     """Find the columns that are no features, and say why.
 
@@ -41,6 +49,8 @@ def find_left_out(
     statistics : TableStatistics
     min_frequency : float
         Share of the rows that a value of text needs to get a feature of its own.
+    sure : collection of str
+        Columns that are text even if they look like numbers.
 
     Returns
     -------
@@ -56,6 +66,8 @@ def find_left_out(
         if kind is Kind.UNKNOWN:
             reason: str | None = "neither numbers, text, Booleans nor dates"
         elif name in statistics.levels:
+            if name not in sure:
+                _check_no_numbers(statistics.levels[name])
             reason = _of_levels(statistics.levels[name], min_frequency)
         else:
             reason = _of_numbers(statistics.numbers[name], kind)
@@ -119,6 +131,17 @@ def _of_levels(column: LevelColumn, min_frequency: float) -> str | None:
     if most < min_frequency * column.n_rows:
         return "no text is frequent"
     return None
+
+
+def _check_no_numbers(column: LevelColumn) -> None:
+    """Refuse text that looks like numbers with decimal commas."""
+    levels = column.counts
+    if levels and all(_DECIMAL_COMMA.fullmatch(str(level)) for level in levels):
+        raise DecimalCommaError(
+            f"Column {column.name!r} has texts such as {next(iter(levels))!r}, which may be "
+            "numbers with a decimal comma",
+            column.name,
+        )
 
 
 def _listed(names: list[str], most: int = 8) -> str:
