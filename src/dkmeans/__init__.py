@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.files.onnx_graph import to_onnx
+    from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,10 +21,14 @@ __all__ = [
     "condense",
     "load",
     "save",
+    "table_pipeline",
+    "to_onnx",
 ]
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "table_pipeline": "tables.pipeline",
+    "to_onnx": "files.onnx_graph",
 }
 
 

@@ -756,17 +756,23 @@ class DiscriminativeKMeans(
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`, `conflicts_` and `exemplars_`.
+        with_path : bool, default=False
+            Whether to include the models with fewer clusters, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def to_onnx(self) -> Any:
         """Convert the fitted model to an ONNX graph (onnx must be installed).
