@@ -10,7 +10,7 @@ os.environ.setdefault(
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dkmeans import DiscriminativeKMeans
+from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids
 
 
 @pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -24,7 +24,30 @@ from dkmeans import DiscriminativeKMeans
         DiscriminativeKMeans(max_clusters=10, refine="margin"),
         DiscriminativeKMeans(max_clusters="auto"),
         DiscriminativeKMeans(metric="cosine"),
+        DiscriminativeKMedoids(),
+        DiscriminativeKMedoids(max_medoids=None),
+        DiscriminativeKMedoids(max_medoids=10, metric="manhattan"),
     ]
 )
 def test_estimator_check(estimator, check):
     check(estimator)
+
+
+# They pass rows, a kernel or random numbers where an estimator with the pairwise tag gets a matrix
+# of distances, also to scikit-learn's own estimators.
+NO_DISTANCES = {
+    "check_classifiers_one_label_sample_weights",
+    "check_class_weight_classifiers",
+    "check_decision_proba_consistency",
+}
+
+
+@parametrize_with_checks([DiscriminativeKMedoids(max_medoids=10, metric="precomputed")])
+def test_estimator_check_of_given_distances(estimator, check):
+    if check.func.__name__ in NO_DISTANCES:
+        with pytest.raises(
+            (ValueError, AssertionError), match="metric='precomputed'|itself|explicit"
+        ):
+            check(estimator)
+    else:
+        check(estimator)

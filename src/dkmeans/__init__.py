@@ -7,12 +7,14 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 __version__ = "0.1.0"
 __all__ = [
     "Condensed",
     "Condenser",
     "DiscriminativeKMeans",
+    "DiscriminativeKMedoids",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
@@ -23,6 +25,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "DiscriminativeKMedoids": "medoid_estimator",
 }
 
 
