@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
+    from dkmeans.medoid_estimator import DiscriminativeKMedoids
     from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
@@ -15,6 +16,7 @@ __all__ = [
     "Condensed",
     "Condenser",
     "DiscriminativeKMeans",
+    "DiscriminativeKMedoids",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
@@ -27,6 +29,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "DiscriminativeKMedoids": "medoid_estimator",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",
 }

@@ -157,7 +157,7 @@ def classify(
     best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
     values = _label_values(classes[present])
     graph.add("Gather", graph.constant(values), best, output="label", axis=0)
-    power = distance_power(prototypes._fitted)
+    power = distance_power(centers.shape[1])
     spread = np.eye(len(classes), dtype=centers.dtype)[present]
     _probabilities(graph, rounded, power, spread)
     return values
