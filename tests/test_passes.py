@@ -15,6 +15,7 @@ from dkmeans.geometry import Euclidean, Learned
 from dkmeans.passes import (
     assignment,
     facts,
+    features,
     gradient,
     grouping,
     margin_search,
@@ -106,6 +107,8 @@ def every_task(X, y, setting):
     yield assignment.LabelLost(one.take(np.array([0, 2])))
     yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
     yield assignment.LeaveCells()
+    yield features.SumMoments(np.array([0.0, -99.0, 0.0]), np.full(3, 2.0**-8), unit)
+    yield features.SumProducts(np.array([0.0, 1.0, 0.0]), np.array([3.0, 0.5, 0.0]), 1.0)
 
 
 def refinement_tasks(dense, prototypes, setting):

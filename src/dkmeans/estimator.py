@@ -30,7 +30,14 @@ from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
-from dkmeans.questions import edit, label_errors, nearest_prototype, prediction, reject
+from dkmeans.questions import (
+    edit,
+    label_errors,
+    memberships,
+    nearest_prototype,
+    prediction,
+    reject,
+)
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
@@ -433,7 +440,44 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_probabilities(self._fitted, X, threads_of(self))
 
-    def explain(self, X: Any) -> Explanation:
+    def memberships(
+        self, X: Any, fuzzifier: float = 2.0, *, per: memberships.Per = "prototype"
+    ) -> npt.NDArray[np.floating]:
+        """Compute soft memberships of rows, by the formula of fuzzy c-means.
+
+        The membership in a prototype at distance D is proportional to D^(-2 / (fuzzifier - 1)). A
+        row on a prototype belongs to it alone.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, in memory.
+        fuzzifier : float >= 1, default=2.0
+            1 gives each row to its nearest prototype; the larger it is, the more evenly rows are
+            shared, up to infinity.
+        per : {"prototype", "class"}, default="prototype"
+            "class" adds up the memberships in the prototypes of each class.
+
+        Returns
+        -------
+        memberships : ndarray of shape (n_samples, n_clusters_) or (n_samples, n_classes)
+            Rows sum to 1.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
+        >>> model.memberships([[1.0], [2.0]]).round(3).tolist()
+        [[1.0, 0.0], [0.941, 0.059]]
+        """
+        memberships.check_options(fuzzifier, per)
+        _check_in_memory(X, "memberships")
+        shares = memberships.memberships(self.transform(X), fuzzifier)
+        if per == "prototype":
+            return shares
+        return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
+
+    def explain(self, X: Any, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
         The certified radius is a guarantee: a row that moves by less, in any direction, gets the
@@ -441,17 +485,27 @@ class DiscriminativeKMeans(
         i of C of the distance to the nearest plane halfway between i and a prototype of another
         class; with `metric="cosine"` these planes go through the origin. It accounts for rounding.
 
+        With `features=True`, the margin R^2 - D^2 is split over the features, with D the distance
+        to the nearest prototype w and R that to its rival r: the part of a feature is
+        (x - r)^2 - (x - w)^2, of unit vectors with `metric="cosine"`. With `metric="learned"` it is
+        the row's distance from the point midway between w and r along that feature, in standard
+        deviations, times what the feature counts in the direction from r to w. Parts add up
+        exactly.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows, in memory.
+        features : bool, default=False
+            Whether to split the margin over the features.
 
         Returns
         -------
         explanation : Explanation
             A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
             `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
-            and `radius`. It has `to_pandas()` and `plot(image_shape=...)`.
+            and `radius`; with `features=True` also `squared_margin`, and the array `parts`. It has
+            `to_pandas()` and `plot(image_shape=...)`.
 
         Examples
         --------
@@ -464,6 +518,11 @@ class DiscriminativeKMeans(
         ([0, 2], [1, 1])
         >>> why.radius.round(2).tolist()
         [1.47, 0.09]
+        >>> why = model.explain(X[[0, 70]], features=True)
+        >>> why.parts.round(1).tolist()
+        [[0.2, 0.8, 6.3, 1.0], [0.2, -0.2, -0.0, 0.1]]
+        >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
+        True
         """
         if is_dask(X):
             raise TypeError(
@@ -471,7 +530,7 @@ class DiscriminativeKMeans(
                 "instance X.compute(), or explain one partition at a time."
             )
         X = validation.check_raw_rows(self, X)
-        return explain(self._fitted, X, threads_of(self))
+        return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
         self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
@@ -519,7 +578,7 @@ class DiscriminativeKMeans(
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
             X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted, y, X.shape[0])
+            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
             weights = check_sample_weight(sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
         return label_errors.list_suspects(self._fitted, rows, n)
@@ -741,17 +800,23 @@ class DiscriminativeKMeans(
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`, `conflicts_` and `exemplars_`.
+        with_path : bool, default=False
+            Whether to include the models with fewer clusters, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def to_onnx(self) -> Any:
         """Convert the fitted model to an ONNX graph (onnx must be installed).

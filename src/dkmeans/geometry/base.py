@@ -54,6 +54,23 @@ class Geometry(ABC):
     def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
         """Project points onto the set of valid centres, after a step of refinement."""
 
+    def margin_parts(
+        self,
+        X: npt.NDArray[np.floating],
+        own: npt.NDArray[np.floating],
+        rival: npt.NDArray[np.floating],
+    ) -> Floats:
+        """Split rival minus own squared distance of input rows over the features, shape (n, d).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        own, rival : arrays of shape (n, p)
+            Prototypes of each row, as points of this space.
+        """
+        rows, near, far = (values.astype(np.float64) for values in (self.rows(X), own, rival))
+        return (near - far) * ((rows - near) + (rows - far))
+
     def row_sizes(self, rows: npt.NDArray[np.floating]) -> Floats:
         """Return what rounding errors grow with, for each input row: its length."""
         return row_lengths(rows)

@@ -123,10 +123,14 @@ class Learned(Geometry):
         solution relative to the mean row. It is for display; mapped again, it gives the points
         but for rounding (or the nearest possible ones, if the projection is not surjective).
         """
+        steps = self._steps_from_center(points.astype(np.float64))
+        return (self.center + steps * self.scale).astype(points.dtype)
+
+    def _steps_from_center(self, points: Floats) -> Floats:
+        """Return the shortest steps from the mean row, in standard deviations, to these images."""
         origin = project(self.standardised(self.center[None]), self.components)
         with single_threaded_blas:
-            steps = (points.astype(np.float64) - origin) @ self._pseudoinverse
-        return (self.center + steps * self.scale).astype(points.dtype)
+            return (points - origin) @ self._pseudoinverse
 
     def displayed(self, X: Matrix) -> Matrix:
         """Return the rows unchanged: points are shown in the input space."""
@@ -152,6 +156,19 @@ class Learned(Geometry):
     def constrained(self, points: Floats, dtype: npt.DTypeLike) -> Floats:
         """Return the points unchanged: every point is a valid centre."""
         return points
+
+    def margin_parts(
+        self,
+        X: npt.NDArray[np.floating],
+        own: npt.NDArray[np.floating],
+        rival: npt.NDArray[np.floating],
+    ) -> Floats:
+        """Split by the distance from the point midway, in each standardised feature."""
+        near, far = own.astype(np.float64), rival.astype(np.float64)
+        middle = self.standardised(self.center[None]) + self._steps_from_center((near + far) / 2)
+        with single_threaded_blas:
+            weights = (near - far) @ self.components.T
+        return 2 * (self.standardised(X) - middle) * weights
 
     def row_sizes(self, rows: npt.NDArray[np.floating]) -> Floats:
         """Bound what rounding errors of projected rows grow with; infinite for saturated rows."""

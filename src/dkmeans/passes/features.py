@@ -1,5 +1,6 @@
 """Passes that sum features and their products over the rows that were read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -75,9 +76,9 @@ class SumMoments(SlicesPass):
 class SumProducts(SlicesPass):
     """Sum the products of all pairs of standardised features, and of each with 1.
 
-    The result has the shape (2, d + 1, d + 1): multiples of `COARSE`, and the rest. Values are
-    clipped to 13 bits, weights are cut into pieces of as many bits, and a tile has at most 2**13
-    rows: its products, added in any order, are exact in float64. So are the two sums.
+    The result has the shape (2, d + 1, d + 1): multiples of `COARSE`, and the rest below it.
+    Values are clipped to 13 bits, weights are cut into pieces of as many bits, and a tile has at
+    most 2**13 rows: its products, added in any order, are exact in float64. So are the two sums.
     """
 
     shift: Floats  # shape (d,)
@@ -98,14 +99,17 @@ class SumProducts(SlicesPass):
             while weights.any():
                 higher = np.floor(weights / MAX_PIECE)
                 found = (values * (weights - higher * MAX_PIECE)[:, None]).T @ values * unit
-                coarse = np.rint(found / COARSE) * COARSE
+                parts = _carried(np.stack([np.zeros_like(found), found]))
                 with lock:
-                    sums[0] += coarse
-                    sums[1] += found - coarse
+                    sums[:] = _carried(sums + parts)
                 weights, unit = higher, unit * MAX_PIECE
 
         for_each(task, _tiles(part), part.n_threads)
         return state, sums
+
+    def merge(self, results: Sequence[Floats]) -> Floats:
+        """Add up."""
+        return _carried(super().merge(results))
 
     def _rounded(self, part: Part, rows: Indices) -> Floats:
         values = standardise(dense_rows(part.raw, rows), self.shift, self.scales)
@@ -118,6 +122,12 @@ class SumProducts(SlicesPass):
         factors, times = split_weights(part, rows)
         weights = np.ones(len(rows)) if times is None else times
         return weights if factors is None else weights * np.rint(factors / self.weight_unit)
+
+
+def _carried(sums: Floats) -> Floats:
+    """Carry multiples of `COARSE` from the second sum to the first."""
+    carry = np.floor(sums[1] / COARSE) * COARSE
+    return np.stack([sums[0] + carry, sums[1] - carry])
 
 
 def _tiles(part: Part) -> list[slice]:

@@ -123,6 +123,8 @@ class CellsDisplay(Display):
         plane = Plane.through(prototypes, model.cluster_sizes_)
         centers = plane.project(prototypes)
         notes = [opened.steps] if opened.steps else []
+        if isinstance(space, Learned):
+            notes.append("in the space of the learned metric")
         points, labels = np.empty((0, 2)), np.empty(0, dtype=model.classes_.dtype)
         if X is not None:
             if y is not None:
