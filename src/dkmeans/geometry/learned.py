@@ -16,6 +16,7 @@ from dkmeans.kernels.projection import (
     round_projection,
     standardise,
 )
+from dkmeans.kernels.reference import inner_products
 from dkmeans.kernels.threads import for_each, single_threaded_blas, tiles
 
 MIN_DEVIATION = 2.0**-480  # below it a feature counts as constant
@@ -174,7 +175,9 @@ class Learned(Geometry):
         """Bound what rounding errors of projected rows grow with; infinite for saturated rows."""
         values = rows.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            sizes = (np.abs(values) + np.abs(self.shift)) @ self._feature_norms
+            sizes = inner_products(
+                np.abs(values) + np.abs(self.shift), self._feature_norms[None, :]
+            )
             saturated = np.abs(standardise(values, self.shift, self.scale)) > SATURATION / 2
         return np.where(saturated.any(axis=1), np.inf, sizes)
 
