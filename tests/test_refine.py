@@ -321,8 +321,8 @@ def of_other_layouts_and_weights(X, y):
 @pytest.mark.parametrize("load", [load_wine, load_iris])
 def test_other_layouts_and_constant_weights_change_nothing(monkeypatch, load, size_of_compiled):
     monkeypatch.setattr(compiled, "ENOUGH", size_of_compiled)
-    X, y = load(return_X_y=True)
-    model = DiscriminativeKMeans(15, refine="margin")
+    X, y = (part[::2] for part in load(return_X_y=True))
+    model = DiscriminativeKMeans(9, refine="margin")
     expected = clone(model).fit(X, y)
     for name, rows, labels, weights, which in of_other_layouts_and_weights(X, y):
         found = clone(model).fit(rows, labels, weights)

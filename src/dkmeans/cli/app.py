@@ -387,6 +387,9 @@ def reproduce(
     queries: Annotated[
         int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A complete report in minutes, from fewer repetitions.")
+    ] = False,
     people: Annotated[
         int | None, typer.Option(min=2, help="Use the first people only; all if not given.")
     ] = None,
@@ -403,7 +406,7 @@ def reproduce(
     from dkmeans_paper.faces import DataError
 
     try:
-        run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
+        run(what.value, out, data=data, queries=queries, quick=quick, people=people, jobs=jobs)
     except DataError as error:
         raise InputError(str(error)) from error
     except KeyboardInterrupt:
