@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dkmeans.geometry import Geometry
 from dkmeans.prototypes import Prototypes
 
 logger = logging.getLogger("dkmeans")
@@ -24,6 +25,7 @@ class Step:
 
     record: dict[str, Any]  # row of the history
     prototypes: Prototypes
+    geometry: Geometry  # the space of the prototypes
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
 
