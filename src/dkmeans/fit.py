@@ -79,9 +79,8 @@ def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listene
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
         nonlocal ended
-        asked = progress.tell(
-            listeners, progress.Step(record, prototypes, prepared.rules.geometry, is_trial=True)
-        )
+        step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
+        asked = progress.tell(listeners, step)
         ended = asked and prepared.can_end_search
         return ended
 
@@ -115,7 +114,10 @@ def _grow_and_refine(
         if state.round:
             records.append(state.record(weight_unit))
             step = progress.Step(
-                records[-1], state.prototypes, state.geometry, run.rules.max_clusters
+                records[-1],
+                state.prototypes,
+                run.rules.max_clusters,
+                geometry=state.geometry,
             )
             if progress.tell(listeners, step):
                 break

@@ -13,21 +13,31 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.medoid_loops import (
+    addition_changes,
+    find_neighbours,
+    replace_medoid,
+    swap_changes,
+)
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
 from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
     "add_totals",
+    "addition_changes",
+    "find_neighbours",
     "group_sums",
     "hash_rows",
     "hash_shifted_rows",
     "magnitudes",
+    "replace_medoid",
     "rounded_sums",
     "scan",
     "scan_few",
     "scan_sparse",
     "sides",
     "squared_distances",
+    "swap_changes",
     "to_units",
     "weighted_group_sums",
     "width",
