@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py                    # all sets
     python benchmarks/accuracy.py digits letter      # some of them
+    python benchmarks/accuracy.py --only refined learned    # two of the methods
     python benchmarks/accuracy.py --quick            # digits, one fold, two budgets: under a minute
 
 The sets are digits, breast-cancer and wine, which scikit-learn ships; noisy-digits, where a fifth
@@ -154,13 +155,18 @@ class Task:
     standardise: bool = False
     noise: float = 0.0  # share of training labels that are wrong
     all_data: tuple = tuple(ALL_DATA)
+    only: tuple = ("",)  # what names of methods contain
 
     @property
     def cells(self):
         """Pairs of method and budget; None stands for all data."""
         pairs = [(method, k) for method in PROTOTYPES for k in self.budgets]
         pairs += [(method, None) for method in self.all_data]
-        return [pair for pair in pairs if (self.name, pair[0]) not in LEFT_OUT]
+        return [
+            (method, k)
+            for method, k in pairs
+            if (self.name, method) not in LEFT_OUT and any(text in method for text in self.only)
+        ]
 
     def parts(self, split, method):
         """Training and test rows of a split, scaled by what the training rows show."""
@@ -501,7 +507,7 @@ def compare_metrics(found):
     pairs, logs, times = {}, [], []
     for name, cells in found.items():
         for method, budget in cells:
-            if method != LEARNED:
+            if method != LEARNED or (REFINED, budget) not in cells:
                 continue
             learned, plain = cells[LEARNED, budget], cells[REFINED, budget]
             gaps = np.subtract(learned.errors, plain.errors)
@@ -514,6 +520,8 @@ def compare_metrics(found):
             }
             logs.append(np.log(max(learned.error, 0.01) / max(plain.error, 0.01)))
             times.append(learned.fit_seconds / plain.fit_seconds)
+    if not pairs:
+        return {}
     return {
         "over_refined": pairs,
         "mean_log_ratio": round(float(np.mean(logs)), 3),
@@ -531,6 +539,7 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"), help="folder to write")
     parser.add_argument("--data", help="folder with the .npz files")
     parser.add_argument("--fresh", action="store_true", help="measure all again")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", help="methods with this in their name")
     parser.add_argument("--quick", action="store_true", help="a small part, to see that it works")
     args = parser.parse_args()
     names = [name.replace("-", " ") for name in args.names] or list(known)
@@ -551,6 +560,8 @@ def main():
         task = load(name, folder)
         if args.quick:
             task = smaller(task)
+        if args.only:
+            task = replace(task, only=tuple(args.only))
         found[name] = run(task, results)
         report(task, found[name])
         draw(task, found[name], args.out / f"accuracy-{name.replace(' ', '-')}.png")
