@@ -8,7 +8,7 @@ SITE := docs/_build/html
 # `worksteal` keeps most tests of a file in one worker, so that they share fixtures.
 SPREAD := -n auto --dist worksteal
 
-.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults clean
+.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults dist clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -54,6 +54,9 @@ faults: $(VENV)/.ready-dev  ## tests of dying workers and killed processes: some
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
 	$(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests/test_compiled.py
 
+dist: $(VENV)/.ready-dist  ## build sdist and wheel, check them, try the wheel in an environment of its own
+	$(BIN)/python tools/check_dist.py
+
 # Virtual environments, rebuilt only when pyproject.toml changes.
 
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/pip
@@ -69,6 +72,10 @@ $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/pip
 $(VENV)/.ready-docs: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans and what builds its site into $(VENV) ..."
 	@tools/install $(VENV) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.ready-dist: pyproject.toml | $(VENV)/bin/pip
+	@tools/install $(VENV) --editable '.[release]'
 	@touch $@
 
 $(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip

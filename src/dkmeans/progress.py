@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dkmeans.prototypes import Prototypes
-
 logger = logging.getLogger("dkmeans")
 
 _REFINE_INTERVAL = 10  # with verbose=1, log every tenth pass of refinement
@@ -23,7 +21,7 @@ class Step:
     """The state after a round, as listeners receive it."""
 
     record: dict[str, Any]  # row of the history
-    prototypes: Prototypes
+    prototypes: Any  # `Prototypes`; rows (an array of indices) in a fit of medoids
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
 
