@@ -60,15 +60,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     check_free(options.out, path, data, force=options.force)
     output_format(options.out)
     model = load_model(path)
-    check_input(data)
-    if holds_images(data):
-        source: _Source = _Images(data, model)
-    elif is_array_file(data):
-        source = _Arrays(data, model, options)
-    elif model.kinds is not None:
-        source = _Frames(open_inputs(data, options.text), model, model.kinds, options)
-    else:
-        source = _Table(open_inputs(data, options.text), model, options)
+    source = source_of(data, model, options)
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
@@ -108,6 +100,19 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     target = console if options.out == STDOUT else stdout()
     where = "" if options.out == STDOUT else f" written to {options.out}"
     say(target, f"{plural(n_rows, 'row')}{where}, with the columns {', '.join(titles[:shown])}.")
+
+
+def source_of(data: Path, model: LoadedModel, options: PredictOptions) -> "_Source":
+    """Prepare to read the rows that a model predicts, in batches."""
+    data = resolve_input(data)
+    check_input(data)
+    if holds_images(data):
+        return _Images(data, model)
+    if is_array_file(data):
+        return _Arrays(data, model, options)
+    if model.kinds is not None:
+        return _Frames(open_inputs(data, options.text), model, model.kinds, options)
+    return _Table(open_inputs(data, options.text), model, options)
 
 
 def predictions(
