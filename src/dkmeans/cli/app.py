@@ -329,8 +329,8 @@ def benchmark(
 ) -> None:
     """Compare on data that comes along (digits, wine, breast-cancer, moons), or on a table.
 
-    Options after a table are those of `dkmeans compare`. Inside a checkout, the scripts of its folder benchmarks/ are there as well; options after
-    their name are theirs.
+    Options after a table are those of `dkmeans compare`. Inside a checkout, the scripts of its
+    folder benchmarks/ are there as well; options after their name are theirs.
     """
     from dkmeans.cli.benchmark_command import run_benchmark
 

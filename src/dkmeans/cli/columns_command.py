@@ -1,11 +1,10 @@
 """`dkmeans columns`: what each column of a table is taken for."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from dkmeans.cli.array_files import is_array_file
-from dkmeans.cli.console import grid, plural, say, show, stdout
+from dkmeans.cli.console import grid, plural, print_json, say, show, stdout
 from dkmeans.cli.errors import InputError, listing
 from dkmeans.cli.frame_rows import FrameRows, open_frames
 from dkmeans.cli.inputs import check_input, holds_images, resolve_input
@@ -41,7 +40,7 @@ def run_columns(path: Path, wanted: Wanted, *, as_json: bool = False) -> None:
     console = stdout()
     if as_json:
         document = {"rows": statistics.n_rows, "columns": found}
-        say(console, json.dumps(document, indent=1), soft_wrap=True)
+        print_json(console, document)
         return
     say(console, f"{plural(statistics.n_rows, 'row')}, {plural(len(found), 'column')}.")
     console.print()

@@ -1,6 +1,5 @@
 """`dkmeans compare`: this and other methods on one table, with a picture."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from dkmeans.atomic import replacing
 from dkmeans.baselines import ClasswiseKMeans
-from dkmeans.cli.console import grid, percent, plural, say, show, stderr, stdout
+from dkmeans.cli.console import grid, percent, plural, print_json, say, show, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, make_estimator
 from dkmeans.cli.inputs import check_input, resolve_input
@@ -63,7 +62,7 @@ def run_compare(
     found = _compare(candidates, options, parts, console)
     how = f"{plural(len(candidates.data.y), 'row')}, {split}"
     if as_json:
-        say(stdout(), json.dumps(_document(found, how), indent=1), soft_wrap=True)
+        print_json(stdout(), _document(found, how))
     else:
         _report(found, how)
     if picture is not None:

@@ -1,13 +1,22 @@
 """`dkmeans evaluate`: errors on rows that a model was not fitted on."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from dkmeans.cli.console import grid, label_text, percent, plural, say, show, stderr, stdout
+from dkmeans.cli.console import (
+    grid,
+    label_text,
+    percent,
+    plural,
+    print_json,
+    say,
+    show,
+    stderr,
+    stdout,
+)
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, in_option_names, make_estimator
 from dkmeans.cli.inputs import check_input, resolve_input
@@ -45,7 +54,7 @@ def run_evaluate(
             say(stderr(), in_option_names(note))
     console = stdout()
     if as_json:
-        say(console, json.dumps(_document(trial, how), indent=1), soft_wrap=True)
+        print_json(console, _document(trial, how))
     else:
         _report(console, trial, how)
 

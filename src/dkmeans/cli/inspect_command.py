@@ -1,13 +1,22 @@
 """`dkmeans inspect`: what a model file holds."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show, stdout
+from dkmeans.cli.console import (
+    file_size,
+    grid,
+    label_text,
+    percent,
+    plural,
+    print_json,
+    say,
+    show,
+    stdout,
+)
 from dkmeans.cli.errors import listing
 from dkmeans.cli.frame_rows import describe_kinds
 from dkmeans.cli.loaded_model import LoadedModel, load_model
@@ -24,7 +33,7 @@ def run_inspect(
     model = load_model(path)
     console = stdout()
     if as_json:
-        say(console, json.dumps(describe_model(path, model), indent=1), soft_wrap=True)
+        print_json(console, describe_model(path, model))
         return
     for title, text in _facts(path, model):
         console.print(f"{title:<11}", style="bold", end="")
