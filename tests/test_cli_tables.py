@@ -98,6 +98,16 @@ def test_blocks_and_memory_give_the_same_model(trees, place, monkeypatch):
     assert_same_model(dkmeans.load("blocks.dkm"), dkmeans.load("model.dkm"))
 
 
+@pytest.mark.parametrize("memory_mb", [None, 0.01])
+def test_the_library_fits_tables_on_disk(trees, memory_mb):
+    trees.assign(id=np.arange(200)).to_csv("more.csv", index=False)
+    with pytest.warns(UserWarning, match=r"Left out: id \(counts the rows\)"):
+        model = dkmeans.fit_table("more.csv", "kind", DiscriminativeKMeans(6), memory_mb=memory_mb)
+    assert_same_model(model, expected_model(trees))
+    named = dkmeans.fit_table("more.csv", "kind", DiscriminativeKMeans(3), columns=["height", "id"])
+    assert named.feature_names_in_.tolist() == ["height", "id"]
+
+
 @pytest.mark.parametrize("content", ["text", "parquet", "gzip"])
 def test_standard_input(trees, place, monkeypatch, content):
     trees.to_parquet(place / "t.parquet")
