@@ -187,7 +187,7 @@ def test_labels_that_are_missing(trees):
 
 def test_evaluate(trees):
     text = run(f"evaluate trees.csv {FIT} --cv 3")
-    assert "200 rows, 3-fold cross-validation: error " in text
+    assert "200 rows in 3-fold cross-validation: error " in text
     assert "true \\ predicted ash elm oak" in text
     about = json.loads(run(f"evaluate trees.csv {FIT} --test-size 0.25 --json"))
     assert about["rows"] == 50

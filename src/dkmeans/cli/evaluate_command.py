@@ -48,7 +48,7 @@ def run_evaluate(
     else:
         if data is None:
             raise InputError("A model needs rows to be evaluated on: name a table after it.")
-        trial, how = _of_model(source, resolve_input(data), wanted), f"rows of {data.name}"
+        trial, how = _of_model(source, resolve_input(data), wanted), f"of {data.name}"
     if not options.quiet:
         for note in trial.notes:
             say(stderr(), in_option_names(note))
@@ -68,7 +68,7 @@ def _by_splits(path: Path, wanted: Wanted, options: FitOptions, split: Split) ->
     with stderr().status("fitting") if not options.quiet else _Nothing():
         trial = candidates.run(lambda _: estimator, parts)
     trial.notes[:0] = rows.notes
-    return trial, str(split)
+    return trial, f"in {split}" if split.test_size is None else f"with {split}"
 
 
 def _of_model(path: Path, data: Path, wanted: Wanted) -> Trial:
@@ -89,7 +89,7 @@ def _report(console: Console, trial: Trial, how: str) -> None:
     seconds = "" if trial.seconds != trial.seconds else f", {trial.seconds:.1f} s to fit"
     say(
         console,
-        f"{plural(len(trial.y), 'row')}, {how}: error {percent(trial.error)} %{spread}, balanced "
+        f"{plural(len(trial.y), 'row')} {how}: error {percent(trial.error)} %{spread}, balanced "
         f"error {percent(trial.balanced_error)} %; {clusters}{seconds}.",
     )
     console.print()

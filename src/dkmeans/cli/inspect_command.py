@@ -22,6 +22,7 @@ from dkmeans.cli.frame_rows import describe_kinds
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.files.scaler import is_scaled
 from dkmeans.questions.purity import purities
+from dkmeans.tables.kinds import Kind
 
 _WIDE = 56  # columns; with fewer, the table has fewer
 
@@ -147,7 +148,8 @@ def _kind(model: LoadedModel) -> str:
     elif is_scaled(model.whole):
         how = "rows standardised first"
     elif model.kinds:
-        how = "missing values filled, numbers scaled, categories one-hot"
+        how = "missing values filled, numbers scaled"
+        how += ", categories one-hot" if Kind.CATEGORY in model.kinds.values() else ""
     else:
         how = "after " + ", ".join(type(step).__name__ for _, step in model.whole.steps[:-1])
     return f"discriminative k-means, {how}"

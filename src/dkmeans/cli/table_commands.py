@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
 def columns(
     data: o.Data,
     label: o.Label = None,
+    columns: o.Columns = None,
     drop: o.Drop = None,
     category: o.Category = None,
     sep: o.Sep = None,
@@ -44,7 +45,9 @@ def columns(
     """Show the kind of every column, its values, and whether it is a feature or left out."""
     from dkmeans.cli.columns_command import run_columns
 
-    wanted = o.wanted(label, drop=drop, category=category, sep=sep, decimal=decimal)
+    wanted = o.wanted(
+        label, columns=columns, drop=drop, category=category, sep=sep, decimal=decimal
+    )
     run_columns(data, wanted, as_json=as_json)
 
 
