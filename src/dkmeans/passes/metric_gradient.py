@@ -219,7 +219,7 @@ def _rounded(values: Matrix, bound: float) -> Matrix:
     if sp.issparse(values):
         data = _rounded(values.data, bound)
         return sp.csr_array((data, values.indices, values.indptr), shape=values.shape)
-    scaled = values * (top / bound)
+    scaled = values * (top / bound if bound else 0.0)  # without a bound all values are 0
     np.clip(scaled, -top, top, out=scaled)
     return np.rint(scaled, out=scaled)
 
