@@ -78,7 +78,7 @@ class Rows:
         self._changes_only = self._compiled and loops_if(compiled=True) is not None
         self._earlier = earlier
         self._scale: Scale | None = None
-        self._setting = Setting()
+        self._setting = Setting(self._compiled)
         self._map(Euclidean() if geometry is None else geometry)
         self._known: _KnownSums | None = None
         self._assignment, self._last_assignment = 0, 0  # numbers of assignments of the rows
@@ -109,7 +109,8 @@ class Rows:
 
     def _map(self, geometry: Geometry) -> None:
         self.geometry = geometry
-        self._runner.configure(Setting(self._compiled, geometry=geometry))
+        # Keep the other settings: a resumed fit may replay earlier passes now.
+        self._runner.configure(replace(self._setting, geometry=geometry))
         self.facts = self.run(facts.FindFacts())
         self.grids = Grids.of(self.facts, self.dtype, _earlier_sums(self._earlier))
         self._setting = Setting(
