@@ -4,6 +4,7 @@ Nothing is shared with the package. Sums are exact fractions, distances are plai
 """
 
 import math
+import struct
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -143,6 +144,7 @@ class Naive:
         self.repulsion, self.k = repulsion, max_clusters
         self.min_size, self.max_iter = min_size, max_iter
         self.tree = []  # (parent, class, round born)
+        self.others = False  # whether the rows are others than in the last round
         self.active = [i for i in range(len(X)) if self.w[i] > 0]
 
     # The state: self.protos, and self.labels, which are indices into it.
@@ -424,6 +426,8 @@ class Naive:
         self.previous = [
             self.protos[label].id if label is not None else None for label in self.labels
         ]
+        if self.others:  # all of these rows are where they were at the start
+            self.previous, self.others = [0] * len(self.X), False
         kept, new = set(), []
         protos = []
         for i, cls, center in children:
@@ -561,15 +565,80 @@ def relative(near, far):
     return (near - far) / (near + far) if near + far > 0 else 0.0
 
 
+def scramble(z):
+    """The last step of splitmix64, a bijection of 64 bits."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def sampling_hash(x, largest):
+    """Hash the values of a row, in units of a power of two near the largest of each column."""
+    golden, total = 0x9E3779B97F4A7C15, 0
+    for j, (value, most) in enumerate(zip(x, largest, strict=True)):
+        if abs(float(value)) > 2.0**-480:
+            (bits,) = struct.unpack("<Q", struct.pack("<d", float(value)))
+            bits = (bits - (math.frexp(most)[1] << 52)) % 2**64
+            bits = (bits ^ (bits >> 32)) * (scramble((j + 1) * golden % 2**64) | 1) % 2**64
+            bits = (bits ^ (bits >> 32)) * 0xD6E8FEB86659FD93 % 2**64
+            total += bits ^ (bits >> 32)
+    return scramble(total % 2**64 ^ golden)
+
+
 class NaiveBest(Naive):
     """Growth that makes the most of a budget."""
+
+    per_prototype, least_sample = 16, 4096  # rows of a sample
 
     def grow(self):
         (groups,) = self.cells()
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
-        self.advance("grow", self.revived(means))
-        least, stale, noisy = math.inf, 0, False
+        noisy = False
+        if self.k is not None and self.max_iter > 1 and len(means) > 1 and self.draw():
+            self.max_iter -= 1
+            noisy = self.stages("sample", means, noisy)
+            self.max_iter += 1
+            self.active, self.w, self.min_size = self.everything
+            self.others = True
+            means = [(i, p.cls, p.center) for i, p in enumerate(self.protos)]
+            means = self.settled_warily(means, 2) if noisy else self.settled(means, 8)
+        self.stages("grow", means, noisy)
+
+    def draw(self):
+        """Keep only a sample of the rows, unless it would be most of them."""
+        largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
+        hashes = {r: Fraction(sampling_hash(self.X[r], largest), 2**64) for r in self.active}
+
+        def distinct(share, cls=None):
+            those = {hashes[r] for r in self.active if cls is None or self.y[r] == cls}
+            return sum(h < share for h in those)
+
+        wanted = max(self.least_sample, self.per_prototype * self.k)
+        shares = [Fraction(m, 2**e) for e in range(64, 3, -1) for m in range(8, 16)]
+        shares = [s for s in [*shares, Fraction(1, 2)] if s <= Fraction(1, 2)]
+        enough = [share for share in shares if distinct(share) >= wanted]
+        if not enough:
+            return False
+        taken = {}
+        for cls in {self.y[r] for r in self.active}:
+            taken[cls] = enough[0]
+            while taken[cls] < 1 and distinct(taken[cls], cls) < self.per_prototype:
+                taken[cls] = min(Fraction(1), 2 * taken[cls])
+        self.everything = self.active, self.w, self.min_size
+        self.active = [r for r in self.active if hashes[r] < taken[self.y[r]]]
+        self.w = [
+            w * float(enough[0] / taken[cls]) if cls in taken else w
+            for w, cls in zip(self.w, self.y, strict=True)
+        ]
+        if self.min_size is not None:
+            self.min_size = self.min_size * float(enough[0])
+        self.others = True
+        return True
+
+    def stages(self, phase, children, noisy):
+        self.advance(phase, self.revived(children))
+        least, stale = math.inf, 0
         while stale < 5 and self.round < self.max_iter:
             if self.room() <= 0 or (self.k is None and not self.mixed()):
                 break
@@ -586,10 +655,11 @@ class NaiveBest(Naive):
                     children, noisy = wary, True
             children = self.revived(children)
             before = len(self.protos)
-            self.advance("grow", children)
+            self.advance(phase, children)
             gained = self.excess() < least or len(self.protos) > before
             stale = 0 if gained else stale + 1
             least = min(least, self.excess())
+        return noisy
 
     def stage(self, wary=False):
         children = self.split(wary)

@@ -102,18 +102,25 @@ def _grow_and_refine(
     trail = Trail()
     ended: State | None = None  # the last state so far, and its training and held-out errors
     errors = nan, nan
-    for state in grow(run):
+    rounds = grow(run)
+    for state in rounds:
         if isinstance(state, State):  # not a pass of refinement
             if ended is not None and len(ended.prototypes) != len(state.prototypes):
                 trail.add(waypoint(run, ended, errors))
-            run.rows.label_all(state.prototypes)
-            ended, errors = state, run.rows.errors(state.prototypes.classes)
+            rows = run.rows if state.sample is None else state.sample.rows
+            rows.label_all(state.prototypes)
+            ended, errors = state, rows.errors(state.prototypes.classes)
         if state.round:
             records.append(state.record(weight_unit))
             step = progress.Step(records[-1], state.prototypes, run.rules.max_clusters)
             if progress.tell(listeners, step):
                 break
     assert ended is not None
+    if ended.sample is not None:  # ended early
+        rounds.close()  # the sample is no longer needed
+        ended = run.on_all_rows(ended)
+        errors = run.rows.errors(ended.prototypes.classes)
+        records.append(ended.record(weight_unit))
     trail.add(waypoint(run, ended, errors))
     # A refinement that was ended early does not count, so its passes are not in the history.
     history = History.from_records([r for r in records if r["round"] <= ended.round])

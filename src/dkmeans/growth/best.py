@@ -19,8 +19,8 @@ are split by the rows that their class wins, and prototypes are dropped if anoth
 their own in their cell.
 """
 
-from collections.abc import Generator
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,8 @@ from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.growth.cells import comparable, see_cells
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.round import Children
-from dkmeans.growth.run import Run, State
+from dkmeans.growth.run import Run, Sample, State
+from dkmeans.growth.samples import plan_sample
 from dkmeans.kernels.block import Floats
 from dkmeans.passes.margin_sums import RowCost
 from dkmeans.prototypes import Prototypes
@@ -39,6 +40,11 @@ SPLIT_SLOPE = 5.0  # of the cost that selects the clusters to split
 MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
 LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
 LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
+ROWS_PER_PROTOTYPE = 16  # distinct rows in the sample that all stages but the last run on
+MIN_SAMPLE_ROWS = 4096
+SAMPLE_LAST=30
+WHOLE_MEAN_ITERATIONS = 8  # on all rows after the stages on a sample
+WHOLE_ROBUST_ITERATIONS = 2
 SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
 COST_RATIO = 1 - 1e-9  # a cost is lower if its ratio to the other one is below this
 MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
@@ -46,26 +52,62 @@ MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
 
 def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Run stages until the budget is spent; without a budget, until no cell is mixed."""
-    rules = run.rules
-    field = Field(run.rows)
-    first = _class_means(run, state)
-    if len(first.parents) > 1:
-        with field.margins(_as_prototypes(first)) as seen:
-            first = _revived(field, first, seen)
-    state = run.advance(state, "grow", first)
-    state, margins = _measured(field, state)
+    children, settle = _class_means(run, state), _stay
+    budget, max_iter = run.rules.max_clusters, run.rules.max_iter
+    if budget is not None and max_iter > 1 and len(np.unique(children.classes)) > 1:
+        n_rows = max(MIN_SAMPLE_ROWS, ROWS_PER_PROTOTYPE * budget)
+        plan = plan_sample(run.rows, n_rows, ROWS_PER_PROTOTYPE)
+        if plan is not None:
+            rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
+            with run.rows.drawn(plan.draw) as rows:
+                few = run.on_sample(Sample(rows, plan.share), rules)
+                grown = yield from _stages(few, state, children, _stay)
+            state, settle = grown.state, _settle_robustly if grown.is_noisy else _settle
+            children = _unchanged(state.prototypes)
+    return (yield from _stages(run, state, children, settle)).state
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """Where the stages on some rows end."""
+
+    state: State
+    is_noisy: bool  # whether robust stages were better
+
+
+def _stages(
+    run: Run, state: State, children: Children, settle: Callable[[Run, Field, Children], Children]
+) -> Generator[State, None, _Grown]:
+    """Start from children of the prototypes of a state, and run stages.
+
+    Parameters
+    ----------
+    run : Run
+    state : State
+        It may have been measured on other rows.
+    children : Children
+    settle : callable
+        Moves the children before the first stage.
+    """
+    rules, field = run.rules, Field(run.rows)
+    margins: Margins | None = None
+    with run.rows.kept():
+        children = settle(run, field, children)
+        if len(np.unique(children.classes)) > 1:
+            margins = field.margins(_as_prototypes(children))
+    state, margins = _adopted(run, field, state, children, margins)
     yield state
-    lowest, n_stale, is_noisy = np.inf, 0, False
+    lowest, n_stale, is_noisy = np.inf, 0, settle is _settle_robustly
     while n_stale < MAX_STALE_STAGES and state.round < rules.max_iter:
         if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
             break
         if margins is None:
             break
         with run.rows.kept():
-            children = _stage(run, state, field, margins)
-            if children is None:
+            stage = _stage(run, state, field, margins)
+            if stage is None:
                 break
-            seen = field.margins(_as_prototypes(children))
+            children, seen = stage, field.margins(_as_prototypes(stage))
             cost = field.cost(seen, FINAL_SLOPE)
             gains = cost < COST_RATIO * state.margin_cost
             if rules.max_clusters is not None and (is_noisy or not gains):
@@ -77,22 +119,32 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
                         children, seen, is_noisy = robust, robust_seen, True
                     else:
                         robust_seen.release()
-            as_seen, children = children, _revived(field, children, seen)
         margins.release()
         before = len(state.prototypes)
-        is_seen = np.array_equal(as_seen.centers, children.centers)
-        state = run.advance(state, "grow", children, seen if is_seen else None)
-        known = seen if _is_same(state.prototypes, as_seen) else None
-        if known is None:
-            seen.release()
-        state, margins = _measured(field, state, known)
+        state, margins = _adopted(run, field, state, children, seen)
         yield state
         gained = state.cells.excess < lowest or len(state.prototypes) > before
         n_stale = 0 if gained else n_stale + 1
         lowest = min(lowest, state.cells.excess)
     if margins is not None:
         margins.release()
-    return state
+    return _Grown(state, is_noisy)
+
+
+def _adopted(
+    run: Run, field: Field, state: State, children: Children, seen: Margins | None
+) -> tuple[State, Margins | None]:
+    """Advance to children whose margins were seen, after reviving those that win no row."""
+    phase = "grow" if run.sample is None else "sample"
+    if seen is None:
+        return _measured(field, run.advance(state, phase, children))
+    as_seen, children = children, _revived(field, children, seen)
+    is_seen = np.array_equal(as_seen.centers, children.centers)
+    state = run.advance(state, phase, children, seen if is_seen else None)
+    known = seen if _is_same(state.prototypes, as_seen) else None
+    if known is None:
+        seen.release()
+    return _measured(field, state, known)
 
 
 def _measured(
@@ -128,9 +180,9 @@ def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children |
     children = _split(run, state, cost, sums)
     if children is None:
         return None
-    return _move_to_means(
-        run, children, LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
-    )
+    is_last = _is_last(run, children)
+    n=MEAN_ITERATIONS if not is_last else LAST_MEAN_ITERATIONS if run.sample is None else SAMPLE_LAST
+    return _move_to_means(run, children, n)
 
 
 def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
@@ -200,6 +252,26 @@ def _halves(run: Run, groups: Tally) -> Tally:
     large = see_cells(halves, run.rules).large
     count = np.bincount(halves.cells[large], minlength=int(groups.cells.max(initial=0)) + 1)
     return halves.take(np.flatnonzero(count[halves.cells] == 2))
+
+
+def _stay(run: Run, field: Field, children: Children) -> Children:
+    """Leave children where they are."""
+    return children
+
+
+def _settle(run: Run, field: Field, children: Children) -> Children:
+    """Move children that have settled on a sample to the means of all rows."""
+    return _move_to_means(run, children, WHOLE_MEAN_ITERATIONS)
+
+
+def _settle_robustly(run: Run, field: Field, children: Children) -> Children:
+    """Do what `_settle` does, with less weight for rows farther beyond the border."""
+    return _move_to_robust_means(run, field, children, WHOLE_ROBUST_ITERATIONS)
+
+
+def _unchanged(prototypes: Prototypes) -> Children:
+    """Return one child for each prototype, at the same place."""
+    return Children(np.arange(len(prototypes)), prototypes.classes, prototypes.centers)
 
 
 def _revived(field: Field, children: Children, margins: Margins) -> Children:

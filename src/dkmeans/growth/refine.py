@@ -118,8 +118,9 @@ class _Descent:
         self._gradient, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
         self._steps = 0
         self._first_step = FIRST_STEP * np.sqrt(field.spread / centers.shape[1])
-        margin = (field.high - field.low) / 2
-        self._low, self._high = field.low - margin, field.high + margin
+        low, high = field.box.low, field.box.high
+        margin = (high - low) / 2
+        self._low, self._high = low - margin, high + margin
 
     @property
     def centers(self) -> Any:

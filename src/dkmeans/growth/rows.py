@@ -22,6 +22,7 @@ from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, ro
 from dkmeans.passes.contract import Pass, Runner
 from dkmeans.passes.margin_search import FindMargins
 from dkmeans.passes.part import Setting
+from dkmeans.passes.sampling import Draw
 from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
@@ -402,6 +403,25 @@ class Rows:
             yield others
         finally:
             others.close()
+
+    @contextmanager
+    def drawn(self, draw: Draw) -> Iterator["Rows"]:
+        """Return a sample of the rows, which are laid together."""
+        by_class = self.by_class
+        if (draw.factors != 1).any():
+            by_class = draw.factors if by_class is None else draw.factors * by_class
+        some = Rows(
+            self._runner.derive(draw),
+            self.dtype,
+            self._n_values,
+            self.n_classes,
+            n_centers=self._n_centers,
+            by_class=by_class,
+        )
+        try:
+            yield some
+        finally:
+            some.close()
 
     def _new_assignment(self) -> None:
         self._last_assignment += 1

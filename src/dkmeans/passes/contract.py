@@ -64,7 +64,16 @@ class Pass(AnyPass, Generic[R]):
 
 
 class Derivation(ABC):
-    """Makes another part of the same rows."""
+    """Makes another part of the same rows.
+
+    Attributes
+    ----------
+    keeps_rows : bool
+        Whether the new part holds its rows, and needs those of the other part once. Otherwise it
+        has the same rows.
+    """
+
+    keeps_rows: ClassVar[bool] = False
 
     @abstractmethod
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
