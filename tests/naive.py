@@ -588,24 +588,38 @@ def sampling_hash(x, largest):
 class NaiveBest(Naive):
     """Growth that makes the most of a budget."""
 
-    per_prototype, least_sample = 16, 4096  # rows of a sample
+    per_prototype, least_sample = 12, 8192  # rows of a sample
+    on_sample = False
+    checks = None  # rows that tell whether a stage gains, and their weights; None for all
 
     def grow(self):
         (groups,) = self.cells()
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
-        noisy = False
-        if self.k is not None and self.max_iter > 1 and len(means) > 1 and self.draw():
-            self.max_iter -= 1
+        noisy, whole = False, (self.active, self.w, self.min_size, self.k, self.max_iter)
+        size = max(self.least_sample // self.per_prototype, len(means))
+        while self.k is not None and len({cls for _, cls, _ in means}) > 1:
+            size = min(size, whole[3])
+            if self.round >= self.max_iter - 1 or not self.draw(size):
+                break
+            self.k, self.max_iter, self.on_sample = size, self.max_iter - 1, True
+            if self.round:
+                means = self.settled_on_more(means, noisy)
             noisy = self.stages("sample", means, noisy)
-            self.max_iter += 1
-            self.active, self.w, self.min_size = self.everything
-            self.others = True
             means = [(i, p.cls, p.center) for i, p in enumerate(self.protos)]
-            means = self.settled_warily(means, 2) if noisy else self.settled(means, 8)
+            self.active, self.w, self.min_size, self.k, self.max_iter = whole
+            self.checks, self.others, self.on_sample = None, True, False
+            if size == self.k:
+                break
+            size *= 2
+        if self.round:
+            means = self.settled_on_more(means, noisy)
         self.stages("grow", means, noisy)
 
-    def draw(self):
+    def settled_on_more(self, children, noisy):
+        return self.settled_warily(children, 2) if noisy else self.settled(children, 8)
+
+    def draw(self, size):
         """Keep only a sample of the rows, unless it would be most of them."""
         largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
         hashes = {r: Fraction(sampling_hash(self.X[r], largest), 2**64) for r in self.active}
@@ -614,25 +628,25 @@ class NaiveBest(Naive):
             those = {hashes[r] for r in self.active if cls is None or self.y[r] == cls}
             return sum(h < share for h in those)
 
-        wanted = max(self.least_sample, self.per_prototype * self.k)
+        wanted = max(self.least_sample, self.per_prototype * size)
         shares = [Fraction(m, 2**e) for e in range(64, 3, -1) for m in range(8, 16)]
-        shares = [s for s in [*shares, Fraction(1, 2)] if s <= Fraction(1, 2)]
-        enough = [share for share in shares if distinct(share) >= wanted]
+        enough = [s for s in shares if s <= Fraction(1, 2) and distinct(s) >= wanted]
         if not enough:
             return False
-        taken = {}
+        share, taken = enough[0], {}
         for cls in {self.y[r] for r in self.active}:
-            taken[cls] = enough[0]
+            taken[cls] = share
             while taken[cls] < 1 and distinct(taken[cls], cls) < self.per_prototype:
                 taken[cls] = min(Fraction(1), 2 * taken[cls])
-        self.everything = self.active, self.w, self.min_size
+        checks = [(r, self.w[r]) for r in self.active if hashes[r] >= 1 - share / 2]
+        self.checks = checks or None
         self.active = [r for r in self.active if hashes[r] < taken[self.y[r]]]
         self.w = [
-            w * float(enough[0] / taken[cls]) if cls in taken else w
+            w * float(share / taken[cls]) if cls in taken else w
             for w, cls in zip(self.w, self.y, strict=True)
         ]
         if self.min_size is not None:
-            self.min_size = self.min_size * float(enough[0])
+            self.min_size = self.min_size * float(share)
         self.others = True
         return True
 
@@ -665,22 +679,23 @@ class NaiveBest(Naive):
         children = self.split(wary)
         if children is None:
             return None
-        last = self.k is not None and len(children) >= self.k
+        last = self.k is not None and len(children) >= self.k and not self.on_sample
         if not wary:
             return self.settled(children, 30 if last else 3)
         return self.without_harmful(self.settled_warily(children, 10 if last else 3))
 
-    def margins_of(self, children):
+    def margins_of(self, children, rows=None):
         classes, centers = [cls for _, cls, _ in children], [c for *_, c in children]
-        return margins(self.X, self.y, self.active, centers, classes, self.dtype)
+        rows = self.active if rows is None else rows
+        return margins(self.X, self.y, rows, centers, classes, self.dtype)
 
     def margin_cost(self, children):
-        found = self.margins_of(children)
+        weights = dict(self.checks or [(r, self.w[r]) for r in self.active])
         paid = sum(
-            Fraction(self.w[r]) * Fraction(1 / (1 + math.exp(40 * relative(near, far))))
-            for r, (_, _, near, far, _) in found.items()
+            Fraction(weights[r]) * Fraction(1 / (1 + math.exp(40 * relative(near, far))))
+            for r, (_, _, near, far, _) in self.margins_of(children, weights).items()
         )
-        return 1 - float(paid / sum(Fraction(self.w[r]) for r in self.active))
+        return 1 - float(paid / sum(map(Fraction, weights.values())))
 
     def settled_warily(self, children, times):
         for _ in range(times):

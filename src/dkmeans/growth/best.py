@@ -29,6 +29,7 @@ from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.growth.cells import comparable, see_cells
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.round import Children
+from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, Sample, State
 from dkmeans.growth.samples import plan_sample
 from dkmeans.kernels.block import Floats
@@ -40,9 +41,8 @@ SPLIT_SLOPE = 5.0  # of the cost that selects the clusters to split
 MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
 LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
 LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
-ROWS_PER_PROTOTYPE = 16  # distinct rows in the sample that all stages but the last run on
-MIN_SAMPLE_ROWS = 4096
-SAMPLE_LAST=30
+ROWS_PER_PROTOTYPE = 12  # least number of distinct rows in samples
+MIN_SAMPLE_ROWS = 8192
 WHOLE_MEAN_ITERATIONS = 8  # on all rows after the stages on a sample
 WHOLE_ROBUST_ITERATIONS = 2
 SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
@@ -54,17 +54,53 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Run stages until the budget is spent; without a budget, until no cell is mixed."""
     children, settle = _class_means(run, state), _stay
     budget, max_iter = run.rules.max_clusters, run.rules.max_iter
-    if budget is not None and max_iter > 1 and len(np.unique(children.classes)) > 1:
-        n_rows = max(MIN_SAMPLE_ROWS, ROWS_PER_PROTOTYPE * budget)
-        plan = plan_sample(run.rows, n_rows, ROWS_PER_PROTOTYPE)
-        if plan is not None:
-            rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
-            with run.rows.drawn(plan.draw) as rows:
-                few = run.on_sample(Sample(rows, plan.share), rules)
-                grown = yield from _stages(few, state, children, _stay)
-            state, settle = grown.state, _settle_robustly if grown.is_noisy else _settle
-            children = _unchanged(state.prototypes)
+    few_rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
+    for size in _sample_sizes(budget, children):
+        plan = plan_sample(
+            run.rows, max(MIN_SAMPLE_ROWS, ROWS_PER_PROTOTYPE * size), ROWS_PER_PROTOTYPE
+        )
+        if plan is None or state.round >= few_rules.max_iter:
+            break
+        with run.rows.drawn(plan.draw) as rows, run.rows.drawn(plan.others()) as others:
+            few = run.on_sample(Sample(rows, plan.share), replace(few_rules, max_clusters=size))
+            grown = yield from _stages(few, state, children, settle, others)
+        state, settle = grown.state, _settle_robustly if grown.is_noisy else _settle
+        children = _unchanged(state.prototypes)
     return (yield from _stages(run, state, children, settle)).state
+
+
+def _sample_sizes(budget: int | None, children: Children) -> list[int]:
+    """Return the numbers of prototypes up to which growth runs on one sample after the other."""
+    if budget is None or len(np.unique(children.classes)) < 2:
+        return []
+    sizes = [max(MIN_SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents))]
+    while sizes[-1] < budget:
+        sizes.append(2 * sizes[-1])
+    return [*sizes[:-1], budget]
+
+
+class _Judge:
+    """Compares prototypes by their cost, on other rows than those they were made of, if any.
+
+    Few rows per prototype fit even wrong labels; other rows tell whether a stage is one too many.
+    """
+
+    def __init__(self, field: Field, others: Rows | None) -> None:
+        self._field = field
+        self._others = Field(others) if others is not None and others.facts.n_active else None
+        self._known: dict[int, float] = {}  # costs by number of the margins
+
+    def cost(self, prototypes: Prototypes, seen: Margins) -> float:
+        """Return the cost; `seen` are the margins on the rows that prototypes were made of."""
+        if seen.number not in self._known:
+            self._known[seen.number] = self._measure(prototypes, seen)
+        return self._known[seen.number]
+
+    def _measure(self, prototypes: Prototypes, seen: Margins) -> float:
+        if self._others is None:
+            return self._field.cost(seen, FINAL_SLOPE)
+        with self._others.margins(prototypes) as margins:
+            return self._others.cost(margins, FINAL_SLOPE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +112,11 @@ class _Grown:
 
 
 def _stages(
-    run: Run, state: State, children: Children, settle: Callable[[Run, Field, Children], Children]
+    run: Run,
+    state: State,
+    children: Children,
+    settle: Callable[[Run, Field, Children], Children],
+    others: Rows | None = None,
 ) -> Generator[State, None, _Grown]:
     """Start from children of the prototypes of a state, and run stages.
 
@@ -88,14 +128,17 @@ def _stages(
     children : Children
     settle : callable
         Moves the children before the first stage.
+    others : Rows, optional
+        Rows by which stages are compared; by default, those that they run on.
     """
     rules, field = run.rules, Field(run.rows)
+    judge = _Judge(field, others)
     margins: Margins | None = None
     with run.rows.kept():
         children = settle(run, field, children)
         if len(np.unique(children.classes)) > 1:
             margins = field.margins(_as_prototypes(children))
-    state, margins = _adopted(run, field, state, children, margins)
+    state, margins = _adopted(run, field, judge, state, children, margins)
     yield state
     lowest, n_stale, is_noisy = np.inf, 0, settle is _settle_robustly
     while n_stale < MAX_STALE_STAGES and state.round < rules.max_iter:
@@ -108,20 +151,20 @@ def _stages(
             if stage is None:
                 break
             children, seen = stage, field.margins(_as_prototypes(stage))
-            cost = field.cost(seen, FINAL_SLOPE)
+            cost = judge.cost(_as_prototypes(stage), seen)
             gains = cost < COST_RATIO * state.margin_cost
             if rules.max_clusters is not None and (is_noisy or not gains):
                 robust = _robust_stage(run, state, field, margins)
                 if robust is not None:
                     robust_seen = field.margins(_as_prototypes(robust))
-                    if field.cost(robust_seen, FINAL_SLOPE) < COST_RATIO * cost:
+                    if judge.cost(_as_prototypes(robust), robust_seen) < COST_RATIO * cost:
                         seen.release()
                         children, seen, is_noisy = robust, robust_seen, True
                     else:
                         robust_seen.release()
         margins.release()
         before = len(state.prototypes)
-        state, margins = _adopted(run, field, state, children, seen)
+        state, margins = _adopted(run, field, judge, state, children, seen)
         yield state
         gained = state.cells.excess < lowest or len(state.prototypes) > before
         n_stale = 0 if gained else n_stale + 1
@@ -132,30 +175,35 @@ def _stages(
 
 
 def _adopted(
-    run: Run, field: Field, state: State, children: Children, seen: Margins | None
+    run: Run,
+    field: Field,
+    judge: _Judge,
+    state: State,
+    children: Children,
+    seen: Margins | None,
 ) -> tuple[State, Margins | None]:
     """Advance to children whose margins were seen, after reviving those that win no row."""
     phase = "grow" if run.sample is None else "sample"
     if seen is None:
-        return _measured(field, run.advance(state, phase, children))
+        return _measured(field, judge, run.advance(state, phase, children))
     as_seen, children = children, _revived(field, children, seen)
     is_seen = np.array_equal(as_seen.centers, children.centers)
     state = run.advance(state, phase, children, seen if is_seen else None)
     known = seen if _is_same(state.prototypes, as_seen) else None
     if known is None:
         seen.release()
-    return _measured(field, state, known)
+    return _measured(field, judge, state, known)
 
 
 def _measured(
-    field: Field, state: State, margins: Margins | None = None
+    field: Field, judge: _Judge, state: State, margins: Margins | None = None
 ) -> tuple[State, Margins | None]:
     """Add the margin cost to a state, and return its margins; None if there is only one class."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return state, None
     if margins is None:
         margins = field.margins(state.prototypes)
-    return replace(state, margin_cost=field.cost(margins, FINAL_SLOPE)), margins
+    return replace(state, margin_cost=judge.cost(state.prototypes, margins)), margins
 
 
 def _class_means(run: Run, state: State) -> Children:
@@ -180,9 +228,8 @@ def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children |
     children = _split(run, state, cost, sums)
     if children is None:
         return None
-    is_last = _is_last(run, children)
-    n=MEAN_ITERATIONS if not is_last else LAST_MEAN_ITERATIONS if run.sample is None else SAMPLE_LAST
-    return _move_to_means(run, children, n)
+    n_iterations = LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    return _move_to_means(run, children, n_iterations)
 
 
 def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
@@ -201,9 +248,9 @@ def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Chi
 
 
 def _is_last(run: Run, children: Children) -> bool:
-    """Tell whether a stage spends the budget."""
+    """Tell whether a stage spends the budget, and no settling on more rows follows."""
     budget = run.rules.max_clusters
-    return budget is not None and len(children.parents) >= budget
+    return run.sample is None and budget is not None and len(children.parents) >= budget
 
 
 def _split(run: Run, state: State, cost: Floats, sums: GroupSums) -> Children | None:

@@ -19,6 +19,7 @@ from dkmeans.passes.sampling import DistinctHashes, Draw, GatherHashes
 MAX_SHARE = 0.5  # a larger sample would not save enough
 SHARE_BITS = 4  # significant bits of shares
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is probably needed
+CHECK_RATIO = 0.5  # of the number of rows that check the growth on a sample to those in it
 N_HASHES = 2**64
 
 
@@ -28,6 +29,16 @@ class Plan:
 
     share: float
     draw: Draw
+
+    def others(self) -> Draw:
+        """Draw half as many other rows, by the highest hashes.
+
+        Of classes that are drawn more often than others, they may be the same rows.
+        """
+        n_classes = len(self.draw.limits)
+        lowest = np.uint64(N_HASHES - int(self.share * CHECK_RATIO * N_HASHES))
+        limits = np.full(n_classes, _limit(1.0))
+        return Draw(self.draw.largest, limits, np.ones(n_classes), lowest)
 
 
 def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:

@@ -62,7 +62,7 @@ class GatherHashes(Pass[DistinctHashes]):
 
 @dataclass(frozen=True)
 class Draw(Derivation):
-    """Lay the rows with hashes up to a limit together; only these are kept.
+    """Lay the rows with hashes within limits together; only these are kept.
 
     Parameters
     ----------
@@ -80,11 +80,12 @@ class Draw(Derivation):
     largest: Floats
     limits: Hashes
     factors: Floats
+    lowest: np.uint64 = np.uint64(0)  # smallest hash, of all classes
 
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
         """Return a part with the drawn rows, numbered from the start of the part."""
-        _, drawn = _drawn(part, state, self.largest, self.limits)
-        rows = np.flatnonzero(drawn)
+        hashes, drawn = _drawn(part, state, self.largest, self.limits)
+        rows = np.flatnonzero(drawn & (hashes >= self.lowest))
         classes = state.classes[rows]
         weights = None if part.weights is None else part.weights[rows]
         if (self.factors != 1).any():
