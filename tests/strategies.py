@@ -23,7 +23,7 @@ parameters = st.fixed_dictionaries(
         "repulsion": repulsions,
         "growth": growths,
         "refine": st.sampled_from([None, "margin"]),
-        "metric": st.sampled_from(["euclidean", "cosine"]),
+        "metric": st.sampled_from(["euclidean", "cosine", "learned"]),
     }
 )
 
@@ -190,7 +190,7 @@ def _options(draw, y, w):
         "repulsion": draw(repulsions),
         "growth": draw(growths),
         "refine": draw(st.sampled_from([None, "margin"])),
-        "metric": draw(st.sampled_from(["euclidean", "cosine"])),
+        "metric": draw(st.sampled_from(["euclidean", "cosine", "learned"])),
         "prune": draw(st.booleans()),
         "min_cluster_size": None if size is None else size * float(w[w > 0].mean()),
         "class_weight": class_weight,

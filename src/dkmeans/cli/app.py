@@ -76,6 +76,7 @@ class MetricOption(StrEnum):
 
     euclidean = "euclidean"
     cosine = "cosine"
+    learned = "learned"
 
 
 class PictureKind(StrEnum):
@@ -172,6 +173,10 @@ def fit(
     metric: Annotated[
         MetricOption, typer.Option(help="What distance is.")
     ] = MetricOption.euclidean,
+    n_components: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Largest rank of --metric learned."),
+    ] = None,
     array: _Array = "X",
     threads: _Threads = None,
     force: _Force = False,
@@ -193,6 +198,7 @@ def fit(
             refine=refine.value if refine else None,
             growth=growth.value,
             metric=metric.value,
+            n_components=n_components,
             balanced=balanced,
             standardise=standardise,
             threads=threads,
@@ -381,6 +387,9 @@ def reproduce(
     queries: Annotated[
         int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A complete report in minutes, from fewer repetitions.")
+    ] = False,
     people: Annotated[
         int | None, typer.Option(min=2, help="Use the first people only; all if not given.")
     ] = None,
@@ -397,7 +406,7 @@ def reproduce(
     from dkmeans_paper.faces import DataError
 
     try:
-        run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
+        run(what.value, out, data=data, queries=queries, quick=quick, people=people, jobs=jobs)
     except DataError as error:
         raise InputError(str(error)) from error
     except KeyboardInterrupt:

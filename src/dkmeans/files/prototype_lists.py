@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.scaler import parts
+from dkmeans.geometry import Learned, name_of
 
 
 def to_json(model: Any) -> str:
@@ -22,9 +24,10 @@ def to_json(model: Any) -> str:
     Returns
     -------
     text : str
-        An object with "metric", "classes", "features", "scaling" and "prototypes". If "scaling" is
-        not null, subtract its "mean" from rows and divide by its "scale" before they are compared
-        with centres.
+        An object with "metric", "classes", "features", "scaling", "projection" and "prototypes". If
+        "scaling" is not null, subtract its "mean" from rows and divide by its "scale" first. If
+        "projection" is not null, as with the metric "learned", then subtract its "shift" and
+        multiply by the transpose of its "components"; centres are projected already.
     """
     scaler, prototypes = parts(model)
     scaling = None
@@ -35,13 +38,14 @@ def to_json(model: Any) -> str:
             "scale": _numbers(scaler.scale_) if scaler.with_std else [1.0] * n,
         }
     about = {
-        "metric": prototypes.metric,
+        "metric": name_of(prototypes._fitted.geometry),
         "classes": prototypes.classes_.tolist(),
         "features": _features(model, prototypes),
         "scaling": scaling,
+        "projection": _projection(prototypes),
         "prototypes": [
             {"id": id, "class": label, "size": size, "center": _numbers(center)}
-            for id, label, size, center in _rows(prototypes)
+            for id, label, size, center in _rows(prototypes, prototypes._fitted.prototypes.centers)
         ],
     }
     return json.dumps(about, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
@@ -59,13 +63,14 @@ def to_csv(model: Any) -> str:
     -------
     text : str
         Columns id, class, size and the features. With a scaling, centres are in the units of the
-        features before scaling.
+        features before scaling. Those of a learned metric are rows that are projected to the
+        prototypes: `cluster_centers_`.
     """
     scaler, prototypes = parts(model)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["id", "class", "size", *_features(model, prototypes)])
-    for id, label, size, center in _rows(prototypes):
+    for id, label, size, center in _rows(prototypes, prototypes.cluster_centers_):
         if scaler is not None:
             if scaler.with_std:
                 center = center * scaler.scale_
@@ -75,9 +80,17 @@ def to_csv(model: Any) -> str:
     return out.getvalue()
 
 
-def _rows(model: DiscriminativeKMeans) -> Any:
+def _projection(model: DiscriminativeKMeans) -> Any:
+    geometry = model._fitted.geometry
+    if not isinstance(geometry, Learned):
+        return None
+    components = [_numbers(line) for line in geometry.input_components]
+    return {"shift": _numbers(geometry.shift), "components": components}
+
+
+def _rows(model: DiscriminativeKMeans, centers: npt.NDArray[np.floating]) -> Any:
     columns = (model.cluster_ids_, model.cluster_classes_, model.cluster_sizes_)
-    return zip(*(column.tolist() for column in columns), model.cluster_centers_, strict=True)
+    return zip(*(column.tolist() for column in columns), centers, strict=True)
 
 
 def _features(model: Any, prototypes: DiscriminativeKMeans) -> list[str]:

@@ -35,7 +35,9 @@ class _Clock:
 class KnownMargins(Protocol):
     """Margins of all rows, which the rows keep under a number."""
 
-    number: int
+    @property
+    def number(self) -> int:
+        """The number."""
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,12 @@ class Plan:
         """
         n_classes = len(self.draw.limits)
         lowest = np.uint64(N_HASHES - int(self.share * CHECK_RATIO * N_HASHES))
-        limits = np.full(n_classes, _limit(1.0))
-        return Draw(self.draw.largest, limits, np.ones(n_classes), lowest)
+        return Draw(
+            self.draw.largest,
+            np.full(n_classes, lowest),
+            np.full(n_classes, _limit(1.0)),
+            np.ones(n_classes),
+        )
 
 
 def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:
@@ -67,7 +71,8 @@ def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:
         while taken < 1 and np.count_nonzero(mine <= _limit(taken)) < min_class_rows:
             taken = min(1.0, 2 * taken)
         limits[c], factors[c] = _limit(taken), share / taken
-    return Plan(share, Draw(rows.facts.largest, limits, factors))
+    lowest = np.zeros(rows.n_classes, dtype=np.uint64)
+    return Plan(share, Draw(rows.facts.largest, lowest, limits, factors))
 
 
 def _smallest_share(rows: Rows, n_rows: int) -> tuple[float, DistinctHashes] | None:
@@ -98,5 +103,3 @@ def _share_with(largest: int) -> float:
 def _limit(share: float) -> np.uint64:
     """Return the largest hash in a share of all hashes."""
     return np.uint64(int(share * N_HASHES) - 1)
-
-

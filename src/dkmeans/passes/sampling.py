@@ -68,8 +68,8 @@ class Draw(Derivation):
     ----------
     largest : array of shape (d,)
         Magnitude of each column.
-    limits : array of shape (n_classes,)
-        Largest hash of each class.
+    lowest, limits : arrays of shape (n_classes,)
+        Smallest and largest hash of each class.
     factors : array of shape (n_classes,)
         Factors on the weights, powers of two or numbers with few digits: the rows of a class that
         is drawn more often than others count less.
@@ -78,27 +78,27 @@ class Draw(Derivation):
     keeps_rows = True
 
     largest: Floats
+    lowest: Hashes
     limits: Hashes
     factors: Floats
-    lowest: np.uint64 = np.uint64(0)  # smallest hash, of all classes
 
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
         """Return a part with the drawn rows, numbered from the start of the part."""
         hashes, drawn = _drawn(part, state, self.largest, self.limits)
-        rows = np.flatnonzero(drawn & (hashes >= self.lowest))
+        rows = np.flatnonzero(drawn & (hashes >= self.lowest[state.classes]))
         classes = state.classes[rows]
         weights = None if part.weights is None else part.weights[rows]
         if (self.factors != 1).any():
             weights = self.factors[classes] * (1.0 if weights is None else weights)
         few = replace(
             part,
-            X=part.X[rows],
+            raw=part.raw[rows],
             given=part.given[rows],
             weights=weights,
             active=None,
             held=None,
             full_weights=weights,
-            setting=Setting(),
+            setting=Setting(geometry=part.setting.geometry),
         )
         return few, RowState.start(classes)
 

@@ -61,8 +61,8 @@ class SpilledPart:
     def __init__(self, part: Part, state: RowState, shelf: Shelf) -> None:
         self._shelf = shelf
         self._rows: tuple[Ticket, tuple[int, ...]] | None = None
-        if isinstance(part.X, np.ndarray):  # arrays of CSR matrices are stored like all others
-            self._rows = shelf.put(part.X.reshape(-1)), part.X.shape
+        if isinstance(part.raw, np.ndarray):  # arrays of CSR matrices are stored like all others
+            self._rows = shelf.put(part.raw.reshape(-1)), part.raw.shape
             part = part.with_rows(None)
         self._stored = _Pickler(shelf, _Known()).store((part.configured(Setting()), state))
 
