@@ -732,7 +732,7 @@ class NaiveBest(Naive):
 
         wanted = max(self.least_sample, self.per_prototype * size)
         shares = [Fraction(m, 2**e) for e in range(64, 3, -1) for m in range(8, 16)]
-        enough = [s for s in shares if s <= Fraction(1, 2) and distinct(s) >= wanted]
+        enough = [s for s in shares if s <= Fraction(1, 4) and distinct(s) >= wanted]
         if not enough:
             return False
         share, taken = enough[0], {}

@@ -16,7 +16,7 @@ import numpy as np
 from dkmeans.growth.rows import Rows
 from dkmeans.passes.sampling import DistinctHashes, Draw, GatherHashes
 
-MAX_SHARE = 0.5  # a larger sample would not save enough
+MAX_SHARE = 0.25  # a larger sample would save little time, and take memory
 SHARE_BITS = 4  # significant bits of shares
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is probably needed
 CHECK_RATIO = 0.5  # of the number of rows that check the growth on a sample to those in it

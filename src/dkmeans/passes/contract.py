@@ -68,11 +68,13 @@ class Derivation(ABC):
 
     Attributes
     ----------
+    needs_rows : bool
+        Whether the rows of the part must be there.
     keeps_rows : bool
-        Whether the new part holds its rows, and needs those of the other part once. Otherwise it
-        has the same rows.
+        Whether the new part holds rows of its own. Otherwise it has the same rows.
     """
 
+    needs_rows: ClassVar[bool] = False
     keeps_rows: ClassVar[bool] = False
 
     @abstractmethod

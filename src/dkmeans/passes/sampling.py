@@ -10,9 +10,11 @@ import numpy.typing as npt
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes, salted, sampling_hashes
+from dkmeans.passes.assignment import assign_to_nearest
 from dkmeans.passes.contract import Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
+from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Draw(Derivation):
         is drawn more often than others count less.
     """
 
+    needs_rows = True
     keeps_rows = True
 
     largest: Floats
@@ -101,6 +104,63 @@ class Draw(Derivation):
             setting=Setting(geometry=part.setting.geometry),
         )
         return few, RowState.start(classes)
+
+
+@dataclass(frozen=True)
+class HoldOut(Derivation):
+    """Hold out the rows whose hash is in the range of their class.
+
+    Parameters
+    ----------
+    largest : array of shape (d,)
+        Magnitude of each column.
+    lowest, highest : arrays of shape (n_classes,)
+        Range of the hashes of each class.
+    """
+
+    needs_rows = True
+
+    largest: Floats
+    lowest: Hashes
+    highest: Hashes
+
+    def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
+        """Return a part whose held-out rows have weight 0."""
+        hashes, drawn = _drawn(part, state, self.largest, self.highest)
+        held = drawn & (hashes >= self.lowest[state.classes])
+        return part.without(held), RowState.start(state.classes)
+
+
+@dataclass(frozen=True)
+class WrongRows(Record):
+    """Rows that are misclassified."""
+
+    hashes: Hashes
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class FindWrong(Pass[WrongRows]):
+    """Find the rows whose nearest prototype is of another class than they were given."""
+
+    prototypes: Prototypes
+    largest: Floats  # magnitude of each column among all rows, for the hashes
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, WrongRows]:
+        """Visit one part."""
+        labels = np.empty(len(part), dtype=np.intp)
+        assign_to_nearest(part, self.prototypes.centers, labels, np.empty(len(part)))
+        wrong = np.flatnonzero(self.prototypes.classes[labels] != part.given)
+        hashes, _ = _drawn(part, state, self.largest, np.zeros(part.n_classes, np.uint64))
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+        return state, WrongRows(hashes[wrong], weights[wrong])
+
+    def merge(self, results: Sequence[WrongRows]) -> WrongRows:
+        """Join, in the order of the hashes."""
+        hashes = np.concatenate([result.hashes for result in results])
+        weights = np.concatenate([result.weights for result in results])
+        order = np.lexsort((weights, hashes))
+        return WrongRows(hashes[order], weights[order])
 
 
 def _drawn(

@@ -70,10 +70,11 @@ class SweepRunner:
         keeps_rows = derivation.keeps_rows
 
         def derive(part: Part, state: RowState) -> tuple[RowState, tuple[Part, RowState]]:
-            return state, derivation.derive(part, state)
+            other, start = derivation.derive(part, state)
+            return state, (other if keeps_rows else other.with_rows(None), start)
 
         derived = SweepRunner(
-            self._visit(derive, needs_rows=keeps_rows),
+            self._visit(derive, derivation.needs_rows),
             None if keeps_rows else self._read,
             self._shelf,
         )
