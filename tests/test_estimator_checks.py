@@ -8,9 +8,9 @@ os.environ.setdefault(
     "SCIPY_ARRAY_API", "1"
 )  # lets the array API check run; before SciPy is loaded
 
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from dkmeans import DiscriminativeKMeans
+from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids
 
 QUICK = [
     DiscriminativeKMeans(),
@@ -18,6 +18,9 @@ QUICK = [
     DiscriminativeKMeans(prune=True, min_cluster_size=2),
     DiscriminativeKMeans(growth="paper"),
     DiscriminativeKMeans(metric="cosine"),
+    DiscriminativeKMedoids(),
+    DiscriminativeKMedoids(max_medoids=None),
+    DiscriminativeKMedoids(max_medoids=10, metric="manhattan"),
 ]
 SLOW = [
     DiscriminativeKMeans(max_clusters=10, refine="margin"),
@@ -47,3 +50,23 @@ def checks():
 @pytest.mark.parametrize(("estimator", "check"), checks())
 def test_estimator_check(estimator, check):
     check(estimator)
+
+
+# They pass rows, a kernel or random numbers where an estimator with the pairwise tag gets a matrix
+# of distances, also to scikit-learn's own estimators.
+NO_DISTANCES = {
+    "check_classifiers_one_label_sample_weights",
+    "check_class_weight_classifiers",
+    "check_decision_proba_consistency",
+}
+
+
+@parametrize_with_checks([DiscriminativeKMedoids(max_medoids=10, metric="precomputed")])
+def test_estimator_check_of_given_distances(estimator, check):
+    if check.func.__name__ in NO_DISTANCES:
+        with pytest.raises(
+            (ValueError, AssertionError), match=r"metric='precomputed'|itself|explicit"
+        ):
+            check(estimator)
+    else:
+        check(estimator)

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from learned_models import geometry_for, model_with
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from strategies import examples
 
-from dkmeans import DiscriminativeKMeans, load
+from dkmeans import DiscriminativeKMeans, load, save
 from dkmeans.files import to_csv, to_json
 from dkmeans.geometry import Learned
 from dkmeans.kernels.projection import GRID
@@ -262,3 +262,13 @@ def test_the_radius_is_the_distance_to_the_border_but_for_rounding():
     assert (why.radius <= exact).all()
     np.testing.assert_allclose(why.radius, exact, rtol=1e-2, atol=1e-2 * exact.max())
     assert isinstance(geometry, Learned)
+
+
+def test_models_on_the_way_are_kept_in_files(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = DiscriminativeKMeans(9, metric="learned").fit(X, y)
+    save(model, tmp_path / "model.dkm", with_path=True)
+    loaded = load(tmp_path / "model.dkm")
+    for k in model.path_.clusters:
+        if k >= 3:
+            assert np.array_equal(loaded.at(k).transform(X), model.at(k).transform(X))

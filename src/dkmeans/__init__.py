@@ -7,22 +7,34 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.files.onnx_graph import to_onnx
+    from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.tables.on_disk import fit_table
+    from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
 __all__ = [
     "Condensed",
     "Condenser",
     "DiscriminativeKMeans",
+    "DiscriminativeKMedoids",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
     "condense",
+    "fit_table",
     "load",
     "save",
+    "table_pipeline",
+    "to_onnx",
 ]
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "DiscriminativeKMedoids": "medoid_estimator",
+    "fit_table": "tables.on_disk",
+    "table_pipeline": "tables.pipeline",
+    "to_onnx": "files.onnx_graph",
 }
 
 

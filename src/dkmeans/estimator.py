@@ -30,7 +30,14 @@ from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
-from dkmeans.questions import edit, label_errors, nearest_prototype, prediction, reject
+from dkmeans.questions import (
+    edit,
+    label_errors,
+    memberships,
+    nearest_prototype,
+    prediction,
+    reject,
+)
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
@@ -433,6 +440,43 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_probabilities(self._fitted, X, threads_of(self))
 
+    def memberships(
+        self, X: Any, fuzzifier: float = 2.0, *, per: memberships.Per = "prototype"
+    ) -> npt.NDArray[np.floating]:
+        """Compute soft memberships of rows, by the formula of fuzzy c-means.
+
+        The membership in a prototype at distance D is proportional to D^(-2 / (fuzzifier - 1)). A
+        row on a prototype belongs to it alone.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows, in memory.
+        fuzzifier : float >= 1, default=2.0
+            1 gives each row to its nearest prototype; the larger it is, the more evenly rows are
+            shared, up to infinity.
+        per : {"prototype", "class"}, default="prototype"
+            "class" adds up the memberships in the prototypes of each class.
+
+        Returns
+        -------
+        memberships : ndarray of shape (n_samples, n_clusters_) or (n_samples, n_classes)
+            Rows sum to 1.
+
+        Examples
+        --------
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
+        >>> model.memberships([[1.0], [2.0]]).round(3).tolist()
+        [[1.0, 0.0], [0.941, 0.059]]
+        """
+        memberships.check_options(fuzzifier, per)
+        _check_in_memory(X, "memberships")
+        shares = memberships.memberships(self.transform(X), fuzzifier)
+        if per == "prototype":
+            return shares
+        return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
+
     def explain(self, X: Any, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
@@ -534,7 +578,7 @@ class DiscriminativeKMeans(
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
             X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted, y, X.shape[0])
+            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
             weights = check_sample_weight(sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
         return label_errors.list_suspects(self._fitted, rows, n)
@@ -756,17 +800,23 @@ class DiscriminativeKMeans(
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`, `conflicts_` and `exemplars_`.
+        with_path : bool, default=False
+            Whether to include the models with fewer clusters, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def to_onnx(self) -> Any:
         """Convert the fitted model to an ONNX graph (onnx must be installed).

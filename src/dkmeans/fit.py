@@ -47,7 +47,9 @@ def fit(
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:
-            return callbacks.hear(lambda: prepared.predictor(step.prototypes).attributes())
+            return callbacks.hear(
+                lambda: prepared.predictor(step.prototypes, step.geometry).attributes()
+            )
 
         listeners = [*listeners, hear]
         callbacks.begin("trial" if prepared.search else "round")
@@ -79,8 +81,8 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
     rules = replace(prepared.rules, max_clusters=most_clusters(held_out, n_classes))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
-        asked = progress.tell(listeners, progress.Step(record, prototypes, is_trial=True))
-        return asked and prepared.can_end_search
+        step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
+        return progress.tell(listeners, step) and prepared.can_end_search
 
     with ExitStack() as ending:
         held = None
@@ -112,7 +114,12 @@ def _grow_and_refine(
             ended, errors = state, rows.errors(state.prototypes.classes)
         if state.round:
             records.append(state.record(weight_unit))
-            step = progress.Step(records[-1], state.prototypes, run.rules.max_clusters)
+            step = progress.Step(
+                records[-1],
+                state.prototypes,
+                run.rules.max_clusters,
+                geometry=state.geometry,
+            )
             if progress.tell(listeners, step):
                 break
     assert ended is not None

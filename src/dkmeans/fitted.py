@@ -149,8 +149,8 @@ class Fitted(Predictor):
         """Return the model that growth passed through with the most clusters up to k."""
         if self.growth_path is None:
             raise ValueError(
-                "The models on the way are not kept in model files: fit again, or save at(k) "
-                "itself."
+                "The model comes from a file without the models on the way: fit again, or save it "
+                "with_path=True."
             )
         which = self.growth_path.find(k)
         waypoint = self.growth_path.waypoints[which]

@@ -70,12 +70,12 @@ def check_parameters(params: dict[str, Any]) -> None:
     budget, threads = params["max_clusters"], params["n_threads"]
     require(
         "max_clusters",
-        budget == "auto" if isinstance(budget, str) else _is_count(budget),
+        budget == "auto" if isinstance(budget, str) else is_count(budget),
         "it must be None, 'auto' or an integer >= 1",
     )
-    require("n_threads", _is_count(threads), "it must be None or an integer >= 1")
+    require("n_threads", is_count(threads), "it must be None or an integer >= 1")
     for name, least in (("max_iter", 1), ("verbose", 0)):
-        ok = _is_int(params[name]) and params[name] >= least
+        ok = is_int(params[name]) and params[name] >= least
         require(name, ok, f"it must be an integer >= {least}")
     w = params["repulsion"]
     require(
@@ -101,7 +101,7 @@ def check_parameters(params: dict[str, Any]) -> None:
         isinstance(metric, str) and metric in METRICS,
         f"it must be {_one_of(METRICS)}",
     )
-    require("n_components", _is_count(params["n_components"]), "it must be None or an integer >= 1")
+    require("n_components", is_count(params["n_components"]), "it must be None or an integer >= 1")
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(
@@ -194,6 +194,24 @@ def check_new_rows(estimator: Any, X: Any) -> Matrix:
     return reading_geometry(estimator.metric).rows(X)
 
 
+def check_any_rows(
+    estimator: Any, X: Any, *, reset: bool, n_threads: int = 1
+) -> tuple[Matrix, float]:
+    """Check rows for any metric; also return their largest magnitude.
+
+    With `reset` they are rows to fit: `n_features_in_` and `feature_names_in_` are set.
+    """
+    X = _with_readable_errors(estimator, X, reset=reset)
+    return X, finite_range(X, getattr(estimator, "feature_names_in_", None), n_threads)
+
+
+def convert_any_rows(estimator: Any, X: Any, *, reset: bool) -> npt.NDArray[np.floating]:
+    """Convert a matrix of distances without a look at its values; `reset` as above."""
+    if sp.issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required: X.toarray().")
+    return _with_readable_errors(estimator, X, reset=reset)
+
+
 def check_reach(
     estimator: Any,
     shape: tuple[int, int],
@@ -219,7 +237,7 @@ def check_reach(
 def check_budget(estimator: Any, training: Training) -> None:
     """Check that there may be a cluster for each class."""
     budget, count = estimator.max_clusters, training.n_classes
-    if _is_int(budget) and budget < count:
+    if is_int(budget) and budget < count:
         raise ValueError(
             f"max_clusters={budget} is less than the number of classes in y, which is "
             f"{count}: every class needs at least one cluster."
@@ -261,7 +279,7 @@ def check_ids_to_drop(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
 def check_at(estimator: Any, k: Any) -> None:
     """Check a number of clusters that is asked for on the path."""
     check_is_fitted(estimator)
-    if not _is_int(k) or k < 1:
+    if not is_int(k) or k < 1:
         raise InvalidParameterError(f"k={k!r} is not accepted: it must be an integer >= 1.")
     if not hasattr(estimator, "path_"):
         raise ValueError(
@@ -280,8 +298,7 @@ def check_rows(estimator: Any, X: Any) -> Matrix:
 
 def check_raw_rows(estimator: Any, X: Any) -> Matrix:
     """Check rows to predict, and return them as they are: their length stays with any metric."""
-    check_is_fitted(estimator)
-    X = _with_readable_errors(estimator, X, reset=False)
+    X = _check_layout(estimator, X)
     check_values(estimator, X)
     return X.astype(_dtype(estimator), copy=False)
 
@@ -291,12 +308,36 @@ def convert_rows(estimator: Any, X: Any) -> Matrix:
 
     The caller has to call `check_values` if it finds values that are not finite.
     """
-    check_is_fitted(estimator)
-    X = _with_readable_errors(estimator, X, reset=False)
+    X = _check_layout(estimator, X)
     dtype, geometry = _dtype(estimator), _geometry(estimator)
     if X.dtype != dtype or geometry.bounded:
         check_values(estimator, X)
     return geometry.rows(X.astype(dtype, copy=False), threads_of(estimator))
+
+
+def _check_layout(estimator: Any, X: Any) -> Matrix:
+    """Check the type, shape and features of rows to predict, but not their values."""
+    if _is_as_fitted(estimator, X):
+        return X
+    check_is_fitted(estimator)
+    return _with_readable_errors(estimator, X, reset=False)
+
+
+def _is_as_fitted(estimator: Any, X: Any) -> bool:
+    """Return whether X is an array in which scikit-learn's validation would change nothing.
+
+    That validation takes longer than the search for the nearest prototypes of a hundred rows.
+    """
+    known = vars(estimator)
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float64, np.float32)
+        and len(X) > 0
+        and X.shape[1] == known.get("n_features_in_")
+        and "feature_names_in_" not in known
+        and "_fitted" in known
+    )
 
 
 def check_values(estimator: Any, X: Matrix) -> None:
@@ -358,9 +399,11 @@ def threads_of(estimator: Any) -> int:
     return cap_threads(estimator.n_threads or default_threads())
 
 
-def _is_count(value: Any) -> bool:
-    return value is None or (_is_int(value) and value >= 1)
+def is_count(value: Any) -> bool:
+    """Return whether a value is None or an integer >= 1."""
+    return value is None or (is_int(value) and value >= 1)
 
 
-def _is_int(value: Any) -> bool:
+def is_int(value: Any) -> bool:
+    """Return whether a value is an integer, and not a truth value."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)

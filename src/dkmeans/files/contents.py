@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files import class_labels, learned_metric
+from dkmeans.files import class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     check_earlier_rows,
     check_prototypes,
@@ -29,7 +29,9 @@ _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
 
-def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays, Document]:
+def describe(
+    model: DiscriminativeKMeans, *, with_labels: bool, with_path: bool = False
+) -> tuple[Arrays, Document]:
     """Return all that a fitted estimator needs to predict and to continue."""
     fitted, earlier = model._fitted, model._fitted.earlier_rows
     arrays: Arrays = {
@@ -56,6 +58,15 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         if (value := getattr(fitted, name)) is not None
     }
     names = fitted.feature_names
+    on_the_way = None
+    if with_path:
+        if fitted.growth_path is None:
+            raise ValueError(
+                "with_path=True: the model has no models on the way, as it was edited, or loaded "
+                "from a file without them."
+            )
+        more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
+        arrays |= more
     document = {
         "parameters": _parameters(model),
         "classes": class_labels.encode(fitted.classes),
@@ -64,6 +75,7 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         "fitted": scalars,
         "tables": tables,
         "geometry": name_of(fitted.geometry),
+        "waypoints": on_the_way,
     }
     return arrays, document
 
@@ -107,6 +119,11 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
         and bool(((sizes >= 0) & (sizes < np.inf)).all()),
         "has cluster sizes that do not make sense",
     )
+    growth_path = None
+    if document.get("waypoints") is not None:
+        about = document["waypoints"]
+        n_features = document["n_features"]
+        growth_path = waypoints.rebuild(arrays, about, classes, geometry, n_features)
     return model._publish(
         Fitted(
             prototypes=prototypes,
@@ -116,6 +133,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             feature_names=names,
             sizes=sizes,
             earlier_rows=earlier,
+            growth_path=growth_path,
             **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),

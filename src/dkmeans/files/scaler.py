@@ -15,26 +15,32 @@ from dkmeans.files.refusal import require
 _ARRAYS = ("mean_", "var_", "scale_", "n_samples_seen_")
 
 
-def parts(model: Any) -> tuple[StandardScaler | None, DiscriminativeKMeans]:
-    """Split a model into its scaler, if it has one, and its estimator; both must be fitted."""
-    if isinstance(model, DiscriminativeKMeans):
-        check_is_fitted(model)
-        return None, model
-    if isinstance(model, Pipeline) and len(model.steps) == 2:
-        scaler, last = (step for _, step in model.steps)
-        if isinstance(scaler, StandardScaler) and isinstance(last, DiscriminativeKMeans):
-            check_is_fitted(scaler)
-            check_is_fitted(last)
-            return scaler, last
-    raise TypeError(
-        "Files hold a DiscriminativeKMeans or a Pipeline of StandardScaler and "
-        f"DiscriminativeKMeans, not {_name(model)}."
-    )
+def split(model: Any) -> tuple[list[Any], DiscriminativeKMeans]:
+    """Split a model into the steps before its estimator, if any, and the estimator.
+
+    The estimator must be fitted.
+    """
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    if not steps or not isinstance(steps[-1], DiscriminativeKMeans):
+        raise TypeError(
+            "Files hold a DiscriminativeKMeans, or a Pipeline that ends in one, not "
+            f"{_name(model)}: use joblib.dump, whose files must be loaded only if you trust their "
+            "origin."
+        )
+    check_is_fitted(steps[-1])
+    return steps[:-1], steps[-1]
+
+
+def is_scaled(model: Any) -> bool:
+    """Tell whether a model is a pipeline of a StandardScaler and the estimator."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
+    return len(steps) == 2 and type(steps[0]) is StandardScaler
 
 
 def describe(pipeline: Pipeline) -> tuple[Arrays, Document]:
     """Return what the scaler of a pipeline needs."""
     scaler = pipeline.steps[0][1]
+    check_is_fitted(scaler)
     arrays = {}
     for name in _ARRAYS:
         value = getattr(scaler, name)

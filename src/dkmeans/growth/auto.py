@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dkmeans.geometry import Geometry
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import HeldOut
 from dkmeans.growth.registry import REFINEMENTS
@@ -70,31 +71,30 @@ class _Evaluation:
     """
 
     def __init__(self, held_out: HeldOut, held: Rows | None, largest: Floats) -> None:
-        self._held_out, self._held, self._largest = held_out, held, largest
+        self._held_out, self._held = held_out, held
         self.losses: dict[int, Floats] = {}  # of each held-out item, by number of clusters
         self._weight = np.nan
         if held is not None:
             weights = held.weights()
             n_rows = float(held.facts.n_active)
             self._weight = n_rows if weights is None else float(np.sort(weights).sum())
+            self._rows, self._hashes = held.sampling_hashes(largest)
 
-    def error(self, prototypes: Prototypes) -> float:
+    def error(self, prototypes: Prototypes, geometry: Geometry) -> float:
         """Evaluate a model, and return its error; nan if no rows are held out."""
         losses = np.zeros(len(self._held_out.hashes))
         if self._held is not None:
-            wrong = self._held.wrong(prototypes, self._largest)
-            losses = self._held_out.losses(wrong.hashes, wrong.weights)
+            if geometry is not self._held.geometry:
+                self._held.map_rows(geometry)
+            wrong = self._held.wrong(prototypes)
+            hashes = self._hashes[np.searchsorted(self._rows, wrong.rows)]
+            losses = self._held_out.losses(hashes, wrong.weights)
         self.losses[len(prototypes)] = losses
         return float(losses.sum() / self._weight)
 
     def fewest(self) -> int:
         """Return the smallest number of clusters within one standard error of the best."""
-        least = min(self.losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
-        for count in sorted(self.losses):
-            worse = self.losses[count] - least
-            if worse.sum() <= np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE:
-                break
-        return count
+        return fewest(self.losses)
 
 
 def search(
@@ -133,7 +133,7 @@ def search(
         rows = run.rows if state.sample is None else state.sample.rows
         rows.label_all(state.prototypes)
         training_error, _ = rows.errors(state.prototypes.classes)
-        error = found.error(state.prototypes)
+        error = found.error(state.prototypes, state.geometry)
         trail.add(replace(waypoint(run, state, (training_error, error)), round=round))
         return error
 
@@ -171,5 +171,16 @@ def _refined(run: Run, state: State, refine: str) -> Iterator[State]:
     if state.sample is None:
         run.undo(refined, state)
     else:
+        run.map_rows(state.geometry)
         run.tree.rewind(state.round)
     run.rules, run.converged = rules, converged
+
+
+def fewest(losses: dict[int, Floats]) -> int:
+    """Return the smallest number within one standard error of the best."""
+    least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
+    for count in sorted(losses):
+        worse = losses[count] - least
+        if worse.sum() <= np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE:
+            break
+    return count

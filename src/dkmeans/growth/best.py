@@ -11,6 +11,11 @@ The cost of a cluster is the sum of f = sigmoid(slope * mu) over its rows, with 
 `margins`. Rows beyond the border cost most, rows far on the right side next to nothing. A cluster
 is split across the direction from its mean to its farthest row.
 
+Few prototypes need few rows. So under a budget the stages run on samples of the rows (`samples`),
+which grow with the number of prototypes; then the prototypes move to means of all rows, and further
+stages spend what is left of the budget. Few rows per prototype fit even wrong labels. So the costs
+of stages on a sample are compared on other rows.
+
 With wrong labels, such stages do harm: prototypes gather around the wrong labels. So if a stage
 does not lower the total cost, a *robust* stage is tried too, and the better of the two is taken.
 Once a robust stage was better, one is tried every time. In a robust stage, rows far beyond the

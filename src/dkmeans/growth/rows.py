@@ -29,6 +29,7 @@ from dkmeans.passes.sampling import (
     FindWrong,
     GatherHashes,
     HoldOut,
+    RowHashes,
     WrongRows,
 )
 from dkmeans.prototypes import Prototypes
@@ -81,23 +82,13 @@ class Rows:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
-        self._geometry = Euclidean() if geometry is None else geometry
         # Decided by the number of values of all rows, so that all parts use the same kernels.
-        compiled = is_worth_it(n_values, n_centers)
-        self._changes_only = compiled and loops_if(compiled=True) is not None
-        runner.configure(Setting(compiled, geometry=self._geometry))
-        self.facts = self.run(facts.FindFacts())
-        self.grids = Grids.of(self.facts, dtype, _earlier_sums(earlier))
-        self._setting = Setting(
-            compiled,
-            n_features=len(self.facts.largest),
-            itemsize=dtype.itemsize,
-            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
-            n_terms=self.facts.n_terms,
-            grids=self.grids,
-            geometry=self._geometry,
-        )
-        runner.configure(self._setting)
+        self._compiled = is_worth_it(n_values, n_centers)
+        self._changes_only = self._compiled and loops_if(compiled=True) is not None
+        self._earlier = earlier
+        self._scale: Scale | None = None
+        self._setting = Setting()
+        self._map(Euclidean() if geometry is None else geometry)
         self._known: _KnownSums | None = None
         self._assignment, self._last_assignment = 0, 0  # numbers of assignments of the rows
         self._square_grid = self.grids.squares(0.0)
@@ -114,7 +105,32 @@ class Rows:
 
     def set_scale(self, scale: Scale) -> None:
         """Set how values per row are weighted and rounded."""
+        self._scale = scale
         self._setting = replace(self._setting, scale=scale)
+        self._runner.configure(self._setting)
+
+    def map_rows(self, geometry: Geometry) -> None:
+        """Map the rows that were read by another geometry; all of them leave their cells."""
+        self._map(geometry)
+        self.run(assignment.LeaveCells())
+        self._new_assignment()
+        self._known = None
+
+    def _map(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self._runner.configure(Setting(self._compiled, geometry=geometry))
+        self.facts = self.run(facts.FindFacts())
+        self.grids = Grids.of(self.facts, self.dtype, _earlier_sums(self._earlier))
+        self._setting = Setting(
+            self._compiled,
+            n_features=len(self.facts.largest),
+            itemsize=self.dtype.itemsize,
+            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
+            n_terms=self.facts.n_terms,
+            grids=self.grids,
+            scale=self._scale,
+            geometry=geometry,
+        )
         self._runner.configure(self._setting)
 
     def begin(
@@ -298,12 +314,18 @@ class Rows:
         wrong, whole, held_wrong, held = total(slices.T)[0].tolist()
         return _share(wrong, whole), _share(held_wrong, held)
 
-    def wrong(self, prototypes: Prototypes, largest: Floats) -> WrongRows:
-        """Find the rows whose nearest prototype is of another class.
+    def wrong(self, prototypes: Prototypes) -> WrongRows:
+        """Find the rows whose nearest prototype is of another class."""
+        return self.run(FindWrong(prototypes))
+
+    def sampling_hashes(self, largest: Floats) -> tuple[Indices, Hashes]:
+        """Return the numbers of all rows, ascending, and their hashes.
 
         `largest` are the magnitudes of the columns by which rows are hashed.
         """
-        return self.run(FindWrong(prototypes, largest))
+        found = self.run(RowHashes(largest))
+        pairs = zip(found.starts, found.arrays, strict=True)
+        return np.concatenate([start + np.arange(len(a)) for start, a in pairs]), found.joined()
 
     def items(self) -> DistinctHashes:
         """Return the sampling hashes of all distinct rows with a positive weight."""
@@ -418,7 +440,7 @@ class Rows:
             self.n_classes,
             n_centers=self._n_centers,
             by_class=self.by_class,
-            geometry=self._geometry,
+            geometry=self.geometry,
         )
         try:
             yield others
@@ -438,7 +460,7 @@ class Rows:
             self.n_classes,
             n_centers=self._n_centers,
             by_class=by_class,
-            geometry=self._geometry,
+            geometry=self.geometry,
         )
         try:
             yield some

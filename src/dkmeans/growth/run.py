@@ -1,12 +1,13 @@
 """A run of the algorithm: the state after each round, and the step from one to the next."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from dkmeans.exact.group_sums import Tally
+from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.cells import Bools, Cells, see_cells
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.round import Children
@@ -73,6 +74,7 @@ class State:
     )
     margin_cost: float = np.nan  # where refinement has measured it
     sample: Sample | None = None  # what it was measured on; None for all rows
+    geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
 
     @property
     def n_mixed(self) -> int:
@@ -213,6 +215,12 @@ class Run:
             Children(np.arange(len(prototypes)), prototypes.classes, prototypes.centers),
         )
 
+    def map_rows(self, geometry: Geometry) -> None:
+        """Compare rows in another space from now on; all of them must be assigned next."""
+        if geometry is not self.rules.geometry:
+            self.rules = replace(self.rules, geometry=geometry)
+            self.rows.map_rows(geometry)
+
     def all_rows(self, state: State) -> EarlierRows:
         """Sum all rows so far by prototype and class, for fits that continue.
 
@@ -226,6 +234,7 @@ class Run:
 
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state before it."""
+        self.map_rows(state.geometry)
         self.tree.rewind(state.round)
         index = _index_now(trial.prototypes, state.prototypes)
         self.rows.assign(state.prototypes, index, state.earlier_rows)
@@ -301,6 +310,7 @@ class Run:
             _whole_square(groups) / (1.0 if self.sample is None else self.sample.share),
             earlier,
             sample=self.sample,
+            geometry=self.rules.geometry,
         )
 
     def _cells(self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows | None) -> Cells:

@@ -13,21 +13,32 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.medoid_loops import (
+    addition_changes,
+    find_neighbours,
+    replace_medoid,
+    swap_changes,
+)
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
 from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
     "add_totals",
+    "addition_changes",
+    "find_neighbours",
     "group_sums",
     "hash_rows",
     "hash_shifted_rows",
     "magnitudes",
+    "replace_medoid",
     "rounded_sums",
     "scan",
     "scan_few",
     "scan_sparse",
     "sides",
     "squared_distances",
+    "swap_changes",
+    "to_units",
     "weighted_group_sums",
     "width",
 ]
@@ -121,6 +132,20 @@ def _add_slice(rest: Floats, units: Floats, sums: Floats) -> None:
         piece = (rest[j] + anchor) - anchor
         sums[j] += piece
         rest[j] -= piece
+
+
+@compiled
+def to_units(
+    X: npt.NDArray[np.floating], shift: Floats, factors: Floats, most: float, out: Floats
+) -> int:
+    """Write (X - shift) * factors, rounded to integers; count those above `most` in magnitude."""
+    count = 0
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            value = np.rint((np.float64(X[i, j]) - shift[j]) * factors[j])
+            out[i, j] = value
+            count += abs(value) > most
+    return count
 
 
 @compiled

@@ -13,6 +13,7 @@ from dkmeans.kernels.rowhash import Hashes, salted, sampling_hashes
 from dkmeans.passes.assignment import assign_to_nearest
 from dkmeans.passes.contract import Derivation, Pass
 from dkmeans.passes.part import Part, Setting
+from dkmeans.passes.results import Pieces, PiecesPass
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
 
@@ -132,10 +133,22 @@ class HoldOut(Derivation):
 
 
 @dataclass(frozen=True)
+class RowHashes(PiecesPass[np.uint64]):
+    """Hash all rows."""
+
+    largest: Floats  # magnitude of each column
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
+        """Visit one part."""
+        hashes, _ = _drawn(part, state, self.largest, np.zeros(part.n_classes, np.uint64))
+        return state, Pieces([part.start], [hashes])
+
+
+@dataclass(frozen=True)
 class WrongRows(Record):
     """Rows that are misclassified."""
 
-    hashes: Hashes
+    rows: Indices  # numbers, ascending
     weights: Floats
 
 
@@ -144,23 +157,21 @@ class FindWrong(Pass[WrongRows]):
     """Find the rows whose nearest prototype is of another class than they were given."""
 
     prototypes: Prototypes
-    largest: Floats  # magnitude of each column among all rows, for the hashes
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, WrongRows]:
         """Visit one part."""
         labels = np.empty(len(part), dtype=np.intp)
         assign_to_nearest(part, self.prototypes.centers, labels, np.empty(len(part)))
         wrong = np.flatnonzero(self.prototypes.classes[labels] != part.given)
-        hashes, _ = _drawn(part, state, self.largest, np.zeros(part.n_classes, np.uint64))
         weights = np.ones(len(part)) if part.weights is None else part.weights
-        return state, WrongRows(hashes[wrong], weights[wrong])
+        return state, WrongRows(wrong + part.start, weights[wrong])
 
     def merge(self, results: Sequence[WrongRows]) -> WrongRows:
-        """Join, in the order of the hashes."""
-        hashes = np.concatenate([result.hashes for result in results])
+        """Put the rows in order."""
+        rows = np.concatenate([result.rows for result in results])
         weights = np.concatenate([result.weights for result in results])
-        order = np.lexsort((weights, hashes))
-        return WrongRows(hashes[order], weights[order])
+        order = np.argsort(rows, kind="stable")
+        return WrongRows(rows[order], weights[order])
 
 
 def _drawn(
