@@ -275,6 +275,8 @@ def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
     monkeypatch.setattr(compiled, "ENOUGH", 1)
     expected = DiscriminativeKMeans(25, growth="paper").fit(X, y)
     for name, same in layouts(X, tmp_path):
+        if dtype is np.float32 and name not in ("strided", "CSR"):
+            continue  # each layout is compiled apart, which takes seconds
         model = DiscriminativeKMeans(25, growth="paper").fit(same, y)
         assert model.labels_.tolist() == expected.labels_.tolist(), name
         assert model.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
