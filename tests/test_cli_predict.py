@@ -130,7 +130,7 @@ def test_works_in_a_pipe_and_in_a_narrow_terminal(place, monkeypatch):
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert "…" not in result.stdout
-    assert max(map(len, result.stdout.splitlines()[1:-1])) <= 40
+    assert max(map(len, result.stdout.splitlines()[2:-1])) <= 40
     assert re.search(r"^all +150 +\d+ +0\.00 +0\.00$", result.stdout, re.M), result.stdout
     monkeypatch.setenv("COLUMNS", "40")
     shown = invoke("inspect model.dkm").output

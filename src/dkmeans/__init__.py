@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
@@ -21,6 +22,7 @@ __all__ = [
     "OverfittingWarning",
     "__version__",
     "condense",
+    "fit_table",
     "load",
     "save",
     "table_pipeline",
@@ -30,6 +32,7 @@ _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
+    "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",
 }

@@ -45,7 +45,9 @@ def fit(
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:
-            return callbacks.hear(lambda: prepared.predictor(step.prototypes).attributes())
+            return callbacks.hear(
+                lambda: prepared.predictor(step.prototypes, step.geometry).attributes()
+            )
 
         listeners = [*listeners, hear]
         callbacks.begin("trial" if prepared.search else "round")
@@ -77,7 +79,8 @@ def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listene
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
         nonlocal ended
-        asked = progress.tell(listeners, progress.Step(record, prototypes, is_trial=True))
+        step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
+        asked = progress.tell(listeners, step)
         ended = asked and prepared.can_end_search
         return ended
 
@@ -110,7 +113,12 @@ def _grow_and_refine(
             ended, errors = state, run.rows.errors(state.prototypes.classes)
         if state.round:
             records.append(state.record(weight_unit))
-            step = progress.Step(records[-1], state.prototypes, run.rules.max_clusters)
+            step = progress.Step(
+                records[-1],
+                state.prototypes,
+                run.rules.max_clusters,
+                geometry=state.geometry,
+            )
             if progress.tell(listeners, step):
                 break
     assert ended is not None

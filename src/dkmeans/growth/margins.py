@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.grids import Scale
 from dkmeans.exact.group_sums import GroupSums, run_starts
+from dkmeans.geometry import Geometry
 from dkmeans.growth.cells import comparable
 from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
@@ -84,6 +85,7 @@ class RefineStep:
 
     round: int
     prototypes: Prototypes
+    geometry: Geometry  # the space of the prototypes
     n_mixed: int
     impurity: float
     moved: int
@@ -237,6 +239,7 @@ class Field:
         *,
         round: int,
         prototypes: Prototypes,
+        geometry: Geometry,
         moved: int,
         cost: float,
         seconds: float,
@@ -250,6 +253,7 @@ class Field:
         return RefineStep(
             round,
             prototypes,
+            geometry,
             n_mixed=int((np.diff(np.append(starts, len(codes))) > 1).sum()),
             impurity=float(1 - heaviest.sum() / total(self._weight)[0]),
             moved=moved,

@@ -73,23 +73,13 @@ class Rows:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
-        self._geometry = Euclidean() if geometry is None else geometry
         # Decided by the number of values of all rows, so that all parts use the same kernels.
-        compiled = is_worth_it(n_values, n_centers)
-        self._changes_only = compiled and loops_if(compiled=True) is not None
-        runner.configure(Setting(compiled, geometry=self._geometry))
-        self.facts = self.run(facts.FindFacts())
-        self.grids = Grids.of(self.facts, dtype, _earlier_sums(earlier))
-        self._setting = Setting(
-            compiled,
-            n_features=len(self.facts.largest),
-            itemsize=dtype.itemsize,
-            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
-            n_terms=self.facts.n_terms,
-            grids=self.grids,
-            geometry=self._geometry,
-        )
-        runner.configure(self._setting)
+        self._compiled = is_worth_it(n_values, n_centers)
+        self._changes_only = self._compiled and loops_if(compiled=True) is not None
+        self._earlier = earlier
+        self._scale: Scale | None = None
+        self._setting = Setting()
+        self._map(Euclidean() if geometry is None else geometry)
         self._known: _KnownSums | None = None
         self._assignment, self._last_assignment = 0, 0  # numbers of assignments of the rows
         self._square_grid = self.grids.squares(0.0)
@@ -106,7 +96,32 @@ class Rows:
 
     def set_scale(self, scale: Scale) -> None:
         """Set how values per row are weighted and rounded."""
+        self._scale = scale
         self._setting = replace(self._setting, scale=scale)
+        self._runner.configure(self._setting)
+
+    def map_rows(self, geometry: Geometry) -> None:
+        """Map the rows that were read by another geometry; all of them leave their cells."""
+        self._map(geometry)
+        self.run(assignment.LeaveCells())
+        self._new_assignment()
+        self._known = None
+
+    def _map(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self._runner.configure(Setting(self._compiled, geometry=geometry))
+        self.facts = self.run(facts.FindFacts())
+        self.grids = Grids.of(self.facts, self.dtype, _earlier_sums(self._earlier))
+        self._setting = Setting(
+            self._compiled,
+            n_features=len(self.facts.largest),
+            itemsize=self.dtype.itemsize,
+            row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
+            n_terms=self.facts.n_terms,
+            grids=self.grids,
+            scale=self._scale,
+            geometry=geometry,
+        )
         self._runner.configure(self._setting)
 
     def begin(
@@ -406,7 +421,7 @@ class Rows:
             self.n_classes,
             n_centers=self._n_centers,
             by_class=self.by_class,
-            geometry=self._geometry,
+            geometry=self.geometry,
         )
         try:
             yield others
