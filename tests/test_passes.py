@@ -11,12 +11,16 @@ import scipy.sparse as sp
 from parted import parts_of
 
 from dkmeans.exact.grids import Grids, Scale
+from dkmeans.geometry import Euclidean, Learned
 from dkmeans.passes import (
     assignment,
     facts,
+    features,
+    gradient,
     grouping,
     margin_search,
     margin_sums,
+    metric_gradient,
     pruning,
     row_labels,
     search,
@@ -24,6 +28,7 @@ from dkmeans.passes import (
 from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.passes.results import Pieces
+from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.encoding import encode
@@ -54,8 +59,7 @@ def every_task(X, y, setting):
     two = Prototypes(dense[[0, 40, 5, 9]], np.array([0, 1, 1, 2]), np.arange(4))
     codes = np.array([0, 1, 4, 8])
     unit = setting.scale.units(4.0)
-    pulls, some = (1, 5.0, 1e-6), np.array([3, 4, 40, 90, 119])
-    bounds = np.array([1e6, 1e6])
+    some = np.array([3, 4, 40, 90, 119])
     yield from (facts.FindFacts(), facts.FindWeightFacts(None), facts.SumWeights(unit))
     yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), row_labels.HashRows())
     yield facts.MeasureSpread(dense[:1])
@@ -82,27 +86,58 @@ def every_task(X, y, setting):
     yield margin_search.FindMargins(one, 1)
     yield margin_sums.SumPaid(1, 5.0, unit)
     yield margin_sums.SumCosts(1, 5.0, margin_sums.RowCost.ERROR, unit)
-    yield from (margin_sums.CountMoved(1, None), margin_sums.CountLosses(1, one.classes))
+    yield from (margin_sums.CountMoved((1,), None), margin_sums.CountLosses(1, one.classes))
     yield margin_sums.FindExtremes(1, np.arange(3))
     yield assignment.KeepCells()
     yield assignment.AssignOwn(one)
     yield assignment.AssignOwn(replace(one, centers=dense[2:5]), changes_only=True)
     yield margin_sums.SumWon(1, one.classes, np.array([True, False, True]))
     yield margin_search.FindMargins(replace(one, centers=dense[2:5]), 2)
-    yield margin_sums.CountMoved(2, 1)
+    yield margin_sums.CountMoved((2,), (1,))
     yield assignment.RestoreCells()
     yield assignment.Assign(one, np.array([2, -1, 1, 0]), margins=1)
     yield margin_search.FindMargins(two, 3, drop=(1, 2))
-    pulls = (3, *pulls[1:])
-    yield from (margin_sums.BoundPulls(*pulls), margin_sums.BoundInertia(3))
-    yield margin_sums.SumGradient(*pulls, np.zeros(3), np.full(3, 9.0), bounds)
-    yield from (margin_sums.SumInertia(3, unit), margin_sums.SumWinnerWeights(3, unit))
+    yield margin_sums.BoundInertia((3,))
+    yield from (margin_sums.SumInertia((3,), unit), margin_sums.SumWinnerWeights((3,), unit))
+    yield from refinement_tasks(dense, two, setting)
     yield from (margin_sums.SumSharesByMargin(3, 5.0, 64), margin_sums.FindWorst(3, 1, 7))
     yield from (pruning.TryWithout(one, 0, np.array([1, 2])), pruning.Inherit())
     yield pruning.TryWithout(one, 1, np.array([2]))
     yield assignment.Rename(np.array([0, -1, 1]))
     yield assignment.LabelLost(one.take(np.array([0, 2])))
     yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
+    yield assignment.LeaveCells()
+    yield features.SumMoments(np.array([0.0, -99.0, 0.0]), np.full(3, 2.0**-8), unit)
+    yield features.SumProducts(np.array([0.0, 1.0, 0.0]), np.array([3.0, 0.5, 0.0]), 1.0)
+
+
+def refinement_tasks(dense, prototypes, setting):
+    """List passes of refinement, which find margins 4 to 7; those of number 3 are known."""
+    cost = RobustCost(10.0, 0.02, 3, 0.01)
+    units = gradient.GradientUnits(*(setting.scale.units(bound) for bound in np.full(5, 1e3)))
+    learned = Learned.of_features(
+        dense.mean(axis=0),
+        dense.std(axis=0),
+        dense.min(axis=0),
+        dense.max(axis=0),
+        np.eye(3)[:, :2],
+    )
+    projected = replace(prototypes, centers=learned.rows(prototypes.centers))
+    yield gradient.KeepHashes(np.abs(dense).max(axis=0), Euclidean())
+    yield gradient.SumRobustPaid(3, prototypes.centers, cost, units.ones)
+    yield from (gradient.BoundNear(3), gradient.SumNear(3, units.ones))
+    for number, batch in ((4, 0), (5, 1)):
+        find = margin_search.FindMargins(prototypes, number, batch=margin_search.Batch(batch, 2, 7))
+        yield gradient.SumGradient(find, cost, cost.at(40.0), np.ones(3), units)
+    yield from (margin_sums.CountMoved((4, 5), (3,)), margin_sums.BoundInertia((5, 4)))
+    yield metric_gradient.FindReach(learned)
+    yield metric_gradient.BoundRowGradients(3, prototypes.centers, cost)
+    for number, batch in ((6, 0), (7, 1)):
+        find = margin_search.FindMargins(
+            projected, number, (number - 2,), margin_search.Batch(batch, 2, 7)
+        )
+        yield metric_gradient.SumMetricGradient(find, learned, cost, cost.at(40.0), units, 30.0)
+    yield margin_sums.SumWinnerWeights((7, 6), units.ones)
 
 
 def held_out_task():

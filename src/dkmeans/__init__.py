@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
+    from dkmeans.medoid_estimator import DiscriminativeKMedoids
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -16,6 +17,7 @@ __all__ = [
     "Condensed",
     "Condenser",
     "DiscriminativeKMeans",
+    "DiscriminativeKMedoids",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
@@ -29,6 +31,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
+    "DiscriminativeKMedoids": "medoid_estimator",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -45,7 +45,9 @@ def fit(
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:
-            return callbacks.hear(lambda: prepared.predictor(step.prototypes).attributes())
+            return callbacks.hear(
+                lambda: prepared.predictor(step.prototypes, step.geometry).attributes()
+            )
 
         listeners = [*listeners, hear]
         callbacks.begin("trial" if prepared.search else "round")
@@ -71,13 +73,14 @@ def start_run(
 def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Choice:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
     rows = prepared.source.rows
-    hashes, y, weights = rows.hashes(), rows.classes(), rows.weights()
+    hashes, y, weights = rows.sampling_hashes(), rows.classes(), rows.weights()
     n_classes = len(np.unique(y if weights is None else y[weights > 0]))
     ended = False
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
         nonlocal ended
-        asked = progress.tell(listeners, progress.Step(record, prototypes, is_trial=True))
+        step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
+        asked = progress.tell(listeners, step)
         ended = asked and prepared.can_end_search
         return ended
 
@@ -110,7 +113,12 @@ def _grow_and_refine(
             ended, errors = state, run.rows.errors(state.prototypes.classes)
         if state.round:
             records.append(state.record(weight_unit))
-            step = progress.Step(records[-1], state.prototypes, run.rules.max_clusters)
+            step = progress.Step(
+                records[-1],
+                state.prototypes,
+                run.rules.max_clusters,
+                geometry=state.geometry,
+            )
             if progress.tell(listeners, step):
                 break
     assert ended is not None

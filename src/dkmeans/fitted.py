@@ -93,7 +93,8 @@ class Predictor:
         return _present(
             _fitted=self,
             classes_=self.classes,
-            cluster_centers_=self.prototypes.centers,
+            cluster_centers_=self.geometry.inverse(self.prototypes.centers),
+            components_=self.geometry.input_components,
             cluster_classes_=self.cluster_classes,
             cluster_ids_=self.prototypes.ids,
             n_clusters_=self.n_clusters,
@@ -160,6 +161,7 @@ class Fitted(Predictor):
         return replace(
             self,
             prototypes=waypoint.prototypes,
+            geometry=waypoint.geometry,
             sizes=self.growth_path.sizes[which],
             exemplars=np.full(len(waypoint), -1),  # the rows of that moment were not kept
             n_iter=waypoint.round,

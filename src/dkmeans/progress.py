@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dkmeans.prototypes import Prototypes
+from dkmeans.geometry import Euclidean, Geometry
 
 logger = logging.getLogger("dkmeans")
 
@@ -23,9 +23,10 @@ class Step:
     """The state after a round, as listeners receive it."""
 
     record: dict[str, Any]  # row of the history
-    prototypes: Prototypes
+    prototypes: Any  # `Prototypes`; rows (an array of indices) in a fit of medoids
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
+    geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
 
 
 # True ends the fit here. In a trial it ends the search, unless the fit has a checkpoint.

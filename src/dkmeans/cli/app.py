@@ -117,6 +117,7 @@ def fit(
     features: Annotated[
         bool, typer.Option("--features", help="List every feature, not only some.")
     ] = False,
+    n_components: o.Components = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -136,6 +137,7 @@ def fit(
         refine=refine,
         growth=growth,
         metric=metric,
+        n_components=n_components,
         balanced=balanced,
         standardise=standardise,
         threads=threads,
@@ -369,6 +371,9 @@ def reproduce(
     queries: Annotated[
         int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A complete report in minutes, from fewer repetitions.")
+    ] = False,
     people: Annotated[
         int | None, typer.Option(min=2, help="Use the first people only; all if not given.")
     ] = None,
@@ -385,7 +390,7 @@ def reproduce(
     from dkmeans_paper.faces import DataError
 
     try:
-        run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
+        run(what.value, out, data=data, queries=queries, quick=quick, people=people, jobs=jobs)
     except DataError as error:
         raise InputError(str(error)) from error
     except KeyboardInterrupt:

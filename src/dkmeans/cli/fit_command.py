@@ -33,6 +33,7 @@ class FitOptions:
     refine: str | None = None
     growth: str = "best"
     metric: str = "euclidean"
+    n_components: int | None = None
     balanced: bool = False
     standardise: bool = False
     threads: int | None = None
@@ -88,6 +89,7 @@ def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
         refine=options.refine,  # type: ignore[arg-type]
         growth=options.growth,  # type: ignore[arg-type]
         metric=options.metric,  # type: ignore[arg-type]
+        n_components=options.n_components,
         class_weight="balanced" if options.balanced else None,
         n_threads=options.threads,
     )

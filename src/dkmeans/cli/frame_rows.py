@@ -19,8 +19,8 @@ from dkmeans.cli.labelled_rows import (
     checked_names,
     describe_missing,
 )
-from dkmeans.cli.system_memory import total_memory
 from dkmeans.cli.table_input import check_column, check_model_columns, describe_index, in_options
+from dkmeans.data.system_memory import total_memory
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import LabelKind, Selection, TablePart
 from dkmeans.tables.kinds import Kind

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import file_size, plural
 from dkmeans.cli.errors import InputError, listing
-from dkmeans.cli.system_memory import total_memory
 from dkmeans.cli.table_input import (
     check_column,
     check_model_columns,
@@ -26,6 +25,7 @@ from dkmeans.cli.table_input import (
 from dkmeans.data.blocks import Batch, BlockSource
 from dkmeans.data.column_values import check_float_labels
 from dkmeans.data.named_arrays import NamedArray
+from dkmeans.data.system_memory import total_memory
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import LabelKind, OtherColumns, SelectedTable, Selection, TablePart
 from dkmeans.data.text_files import TextFormat

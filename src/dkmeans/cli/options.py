@@ -29,6 +29,7 @@ class MetricOption(StrEnum):
 
     euclidean = "euclidean"
     cosine = "cosine"
+    learned = "learned"
 
 
 class ImputeOption(StrEnum):
@@ -117,6 +118,9 @@ Standardise = Annotated[
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes the same weight.")]
 Growth = Annotated[GrowthOption, typer.Option(help="How clusters are added.")]
 Metric = Annotated[MetricOption, typer.Option(help="What distance is.")]
+Components = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Largest rank of --metric learned.")
+]
 Array = Annotated[str, typer.Option(metavar="NAME", help="In .npz files, the array of the rows.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
@@ -168,6 +172,7 @@ def fitting(
     refine: RefineOption | None = None,
     growth: GrowthOption = GrowthOption.best,
     metric: MetricOption = MetricOption.euclidean,
+    n_components: int | None = None,
     balanced: bool = False,
     standardise: bool = False,
     threads: int | None = None,
@@ -182,6 +187,7 @@ def fitting(
         refine=refine.value if refine else None,
         growth=growth.value,
         metric=metric.value,
+        n_components=n_components,
         balanced=balanced,
         standardise=standardise,
         threads=threads,

@@ -42,11 +42,11 @@ class MappedBlocks(BlockSource):
 
     def _read(self, part: slice) -> npt.NDArray[Any]:
         rows = np.array(self._X[part])
-        _give_back(self._X)
+        give_back(self._X)
         return rows
 
 
-def _give_back(X: np.memmap) -> None:
+def give_back(X: np.memmap) -> None:
     """Let the system take pages of a map from this process, where they would stay otherwise.
 
     Pages of a copy-on-write map may have changes that are nowhere else, and would be lost.

@@ -26,7 +26,7 @@ from dkmeans.data.value_checks import (
     finite_range,
     is_real,
 )
-from dkmeans.geometry import GEOMETRIES, geometry_of
+from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, reading_geometry
 from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -70,12 +70,12 @@ def check_parameters(params: dict[str, Any]) -> None:
     budget, threads = params["max_clusters"], params["n_threads"]
     require(
         "max_clusters",
-        budget == "auto" if isinstance(budget, str) else _is_count(budget),
+        budget == "auto" if isinstance(budget, str) else is_count(budget),
         "it must be None, 'auto' or an integer >= 1",
     )
-    require("n_threads", _is_count(threads), "it must be None or an integer >= 1")
+    require("n_threads", is_count(threads), "it must be None or an integer >= 1")
     for name, least in (("max_iter", 1), ("verbose", 0)):
-        ok = _is_int(params[name]) and params[name] >= least
+        ok = is_int(params[name]) and params[name] >= least
         require(name, ok, f"it must be an integer >= {least}")
     w = params["repulsion"]
     require(
@@ -98,9 +98,10 @@ def check_parameters(params: dict[str, Any]) -> None:
     metric = params["metric"]
     require(
         "metric",
-        isinstance(metric, str) and metric in GEOMETRIES,
-        f"it must be {_one_of(GEOMETRIES)}",
+        isinstance(metric, str) and metric in METRICS,
+        f"it must be {_one_of(METRICS)}",
     )
+    require("n_components", is_count(params["n_components"]), "it must be None or an integer >= 1")
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(
@@ -155,7 +156,7 @@ def check_training(
     given = X
     X, y = _with_readable_errors(scratch, X, y=y, reset=how is Continuation.FRESH)
     if how is not Continuation.FRESH:
-        X = X.astype(estimator.cluster_centers_.dtype, copy=False)
+        X = X.astype(_dtype(estimator), copy=False)
     names = {
         name: getattr(scratch, name)
         for name in ("n_features_in_", "feature_names_in_")
@@ -174,12 +175,8 @@ def check_training(
     classes, codes = found, np.searchsorted(found, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
-    if how is not Continuation.FRESH:
-        largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    geometry = geometry_of(estimator.metric)
-    if not geometry.bounded:
-        check_reach(estimator, X.shape, X.dtype, largest, reach)
-    X = geometry.rows(X)
+    check_reach(estimator, X.shape, X.dtype, largest, reach, how)
+    X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
@@ -194,7 +191,25 @@ def check_new_rows(estimator: Any, X: Any) -> Matrix:
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    return geometry_of(estimator.metric).rows(X)
+    return reading_geometry(estimator.metric).rows(X)
+
+
+def check_any_rows(
+    estimator: Any, X: Any, *, reset: bool, n_threads: int = 1
+) -> tuple[Matrix, float]:
+    """Check rows for any metric; also return their largest magnitude.
+
+    With `reset` they are rows to fit: `n_features_in_` and `feature_names_in_` are set.
+    """
+    X = _with_readable_errors(estimator, X, reset=reset)
+    return X, finite_range(X, getattr(estimator, "feature_names_in_", None), n_threads)
+
+
+def convert_any_rows(estimator: Any, X: Any, *, reset: bool) -> npt.NDArray[np.floating]:
+    """Convert a matrix of distances without a look at its values; `reset` as above."""
+    if sp.issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required: X.toarray().")
+    return _with_readable_errors(estimator, X, reset=reset)
 
 
 def check_reach(
@@ -203,9 +218,17 @@ def check_reach(
     dtype: np.dtype[np.floating],
     largest: float,
     reach: float,
+    how: Continuation,
 ) -> None:
     """Check that no square will overflow or underflow: of values, and of centres farther away."""
     n, d = shape
+    if estimator.metric == LEARNED:  # rows are standardised first
+        check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
+        return
+    if geometry_of(estimator.metric).bounded:
+        return
+    if how is not Continuation.FRESH:
+        largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
     check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)
     check_squares(largest + reach * largest, d, dtype, largest, n, repulsion=estimator.repulsion)
@@ -214,7 +237,7 @@ def check_reach(
 def check_budget(estimator: Any, training: Training) -> None:
     """Check that there may be a cluster for each class."""
     budget, count = estimator.max_clusters, training.n_classes
-    if _is_int(budget) and budget < count:
+    if is_int(budget) and budget < count:
         raise ValueError(
             f"max_clusters={budget} is less than the number of classes in y, which is "
             f"{count}: every class needs at least one cluster."
@@ -256,7 +279,7 @@ def check_ids_to_drop(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
 def check_at(estimator: Any, k: Any) -> None:
     """Check a number of clusters that is asked for on the path."""
     check_is_fitted(estimator)
-    if not _is_int(k) or k < 1:
+    if not is_int(k) or k < 1:
         raise InvalidParameterError(f"k={k!r} is not accepted: it must be an integer >= 1.")
     if not hasattr(estimator, "path_"):
         raise ValueError(
@@ -269,15 +292,15 @@ def check_rows(estimator: Any, X: Any) -> Matrix:
 
     They must be finite, and have the features that the estimator was fitted on.
     """
-    return geometry_of(estimator.metric).rows(check_raw_rows(estimator, X))
+    raw = check_raw_rows(estimator, X)
+    return _geometry(estimator).rows(raw, threads_of(estimator))
 
 
 def check_raw_rows(estimator: Any, X: Any) -> Matrix:
     """Check rows to predict, and return them as they are: their length stays with any metric."""
-    check_is_fitted(estimator)
-    X = _with_readable_errors(estimator, X, reset=False)
+    X = _check_layout(estimator, X)
     check_values(estimator, X)
-    return X.astype(estimator.cluster_centers_.dtype, copy=False)
+    return X.astype(_dtype(estimator), copy=False)
 
 
 def convert_rows(estimator: Any, X: Any) -> Matrix:
@@ -285,22 +308,56 @@ def convert_rows(estimator: Any, X: Any) -> Matrix:
 
     The caller has to call `check_values` if it finds values that are not finite.
     """
-    check_is_fitted(estimator)
-    X = _with_readable_errors(estimator, X, reset=False)
-    dtype, geometry = estimator.cluster_centers_.dtype, geometry_of(estimator.metric)
+    X = _check_layout(estimator, X)
+    dtype, geometry = _dtype(estimator), _geometry(estimator)
     if X.dtype != dtype or geometry.bounded:
         check_values(estimator, X)
-    return geometry.rows(X.astype(dtype, copy=False))
+    return geometry.rows(X.astype(dtype, copy=False), threads_of(estimator))
+
+
+def _check_layout(estimator: Any, X: Any) -> Matrix:
+    """Check the type, shape and features of rows to predict, but not their values."""
+    if _is_as_fitted(estimator, X):
+        return X
+    check_is_fitted(estimator)
+    return _with_readable_errors(estimator, X, reset=False)
+
+
+def _is_as_fitted(estimator: Any, X: Any) -> bool:
+    """Return whether X is an array in which scikit-learn's validation would change nothing.
+
+    That validation takes longer than the search for the nearest prototypes of a hundred rows.
+    """
+    known = vars(estimator)
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float64, np.float32)
+        and len(X) > 0
+        and X.shape[1] == known.get("n_features_in_")
+        and "feature_names_in_" not in known
+        and "_fitted" in known
+    )
 
 
 def check_values(estimator: Any, X: Matrix) -> None:
     """Check that rows to predict are finite, and not too large to be squared."""
     names = getattr(estimator, "feature_names_in_", None)
     largest = finite_range(X, names, threads_of(estimator))
-    if not geometry_of(estimator.metric).bounded:
-        centers = estimator.cluster_centers_
+    if not _geometry(estimator).bounded:
+        centers = estimator._fitted.prototypes.centers
         reach = largest + float(np.abs(centers).max())
         check_squares(reach, X.shape[1], centers.dtype, largest)
+
+
+def _geometry(estimator: Any) -> Geometry:
+    geometry: Geometry = estimator._fitted.geometry
+    return geometry
+
+
+def _dtype(estimator: Any) -> np.dtype[np.floating]:
+    dtype: np.dtype[np.floating] = estimator._fitted.prototypes.centers.dtype
+    return dtype
 
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
@@ -342,9 +399,11 @@ def threads_of(estimator: Any) -> int:
     return cap_threads(estimator.n_threads or default_threads())
 
 
-def _is_count(value: Any) -> bool:
-    return value is None or (_is_int(value) and value >= 1)
+def is_count(value: Any) -> bool:
+    """Return whether a value is None or an integer >= 1."""
+    return value is None or (is_int(value) and value >= 1)
 
 
-def _is_int(value: Any) -> bool:
+def is_int(value: Any) -> bool:
+    """Return whether a value is an integer, and not a truth value."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files import class_labels, waypoints
+from dkmeans.files import class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     check_earlier_rows,
     check_prototypes,
@@ -19,7 +19,7 @@ from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.files.table_columns import TABLES, codes, restore, store
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import geometry_of
+from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, name_of
 from dkmeans.growth.earlier_rows import EarlierRows
 
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
@@ -44,6 +44,7 @@ def describe(
         "memory_weights": earlier.weights,
         "memory_sums": earlier.sums,
     }
+    arrays |= learned_metric.describe(fitted.geometry)
     if with_labels:
         arrays |= _describe_rows(fitted)
     tables = {
@@ -73,6 +74,7 @@ def describe(
         "feature_names": None if names is None else [str(name) for name in names],
         "fitted": scalars,
         "tables": tables,
+        "geometry": name_of(fitted.geometry),
         "waypoints": on_the_way,
     }
     return arrays, document
@@ -96,7 +98,11 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     listed = document["tables"]
     require(isinstance(listed, dict) and set(listed) <= set(TABLES), "has unknown tables")
     tables: dict[str, Any] = {name: restore(name, listed[name], classes, arrays) for name in listed}
-    prototypes = check_prototypes(arrays, len(classes), document["n_features"])
+    # Files of earlier versions have the metric among the parameters only.
+    geometry = _read_geometry(
+        arrays, document.get("geometry", model.metric), document["n_features"]
+    )
+    prototypes = check_prototypes(arrays, len(classes), geometry.dimension(document["n_features"]))
     check_tree(tables, prototypes, classes)
     check_rejection(tables, prototypes, classes)
     earlier = EarlierRows(
@@ -116,12 +122,13 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     growth_path = None
     if document.get("waypoints") is not None:
         about = document["waypoints"]
-        growth_path = waypoints.rebuild(arrays, about, classes, document["n_features"])
+        n_features = document["n_features"]
+        growth_path = waypoints.rebuild(arrays, about, classes, geometry, n_features)
     return model._publish(
         Fitted(
             prototypes=prototypes,
             classes=classes,
-            geometry=geometry_of(model.metric),
+            geometry=geometry,
             n_features=document["n_features"],
             feature_names=names,
             sizes=sizes,
@@ -132,6 +139,13 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             **_read_scalars(document["fitted"]),
         )
     )
+
+
+def _read_geometry(arrays: Arrays, metric: Any, n_features: int) -> Geometry:
+    require(isinstance(metric, str) and metric in METRICS, "has an unknown metric")
+    if metric == LEARNED:
+        return learned_metric.rebuild(arrays, n_features)
+    return geometry_of(metric)
 
 
 def _describe_rows(fitted: Fitted) -> Arrays:

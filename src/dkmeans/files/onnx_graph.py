@@ -7,6 +7,7 @@ over the features does not.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.enclosing import warn_if_enclosed
 from dkmeans.files.scaler import is_scaled, split
-from dkmeans.geometry import Cosine
+from dkmeans.geometry import Cosine, Learned
+from dkmeans.kernels.projection import GRID, SATURATION, grid_factors
 from dkmeans.kernels.sphere import LENGTH_TOLERANCE_ULPS
+from dkmeans.questions.prediction import distance_power
 from dkmeans.tables.pipeline import kinds_of_pipeline
 
 try:
@@ -116,7 +119,7 @@ def to_onnx(model: Any, X: Any = None) -> onnx.ModelProto:
     if not before:
         warn_if_enclosed(model, "to_onnx", stacklevel=3)
     graph = GraphBuilder()
-    dtype = prototypes.cluster_centers_.dtype
+    dtype = prototypes._fitted.prototypes.centers.dtype
     if not before or is_scaled(model):
         kind = helper.np_dtype_to_tensor_dtype(dtype)
         shape = ["rows", prototypes.n_features_in_]
@@ -138,11 +141,14 @@ def classify(
     graph: "GraphBuilder", rows: str, prototypes: DiscriminativeKMeans
 ) -> npt.NDArray[Any]:
     """Add what makes "label" and "probabilities" of rows; return the possible labels."""
-    centers, classes = prototypes.cluster_centers_, prototypes.classes_
+    centers, classes = prototypes._fitted.prototypes.centers, prototypes.classes_
     codes = np.searchsorted(classes, prototypes.cluster_classes_)
     wide = graph.cast(rows, np.float64)
-    if isinstance(prototypes._fitted.geometry, Cosine):
+    geometry = prototypes._fitted.geometry
+    if isinstance(geometry, Cosine):
         wide = _directions(graph, wide, centers.shape[1], centers.dtype)
+    elif isinstance(geometry, Learned):
+        wide = _projected(graph, wide, geometry, centers.dtype)
     squares = _squares(graph, wide, centers)
     present, counts = np.unique(codes, return_counts=True)
     near = _nearest_of_each(graph, squares, counts.tolist())
@@ -151,7 +157,7 @@ def classify(
     best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
     values = _label_values(classes[present])
     graph.add("Gather", graph.constant(values), best, output="label", axis=0)
-    power = min(2 * np.sqrt(centers.shape[1]), 16.0)
+    power = distance_power(centers.shape[1])
     spread = np.eye(len(classes), dtype=centers.dtype)[present]
     _probabilities(graph, rounded, power, spread)
     return values
@@ -199,30 +205,60 @@ def _directions(graph: GraphBuilder, rows: str, n_features: int, dtype: np.dtype
     return graph.cast(graph.cast(result, dtype), np.float64)
 
 
+def _projected(graph: GraphBuilder, rows: str, geometry: Learned, dtype: np.dtype[Any]) -> str:
+    """Standardise rows on their grid, and project them."""
+    centred = graph.add("Sub", rows, graph.constant(geometry.shift))
+    units = graph.add("Mul", centred, graph.constant(grid_factors(geometry.scale)))
+    most = SATURATION / GRID
+    rounded = graph.add("Round", units)
+    clipped = graph.add("Clip", rounded, graph.constant(-most), graph.constant(most))
+    standardised = graph.add("Mul", clipped, graph.constant(GRID))
+    projected = _over_features(graph, standardised, geometry.components.T, _product)
+    return graph.cast(graph.cast(projected, dtype), np.float64)
+
+
 def _squares(graph: GraphBuilder, rows: str, centers: npt.NDArray[np.floating]) -> str:
     """Squared distances of rows to centres, added up over features in order."""
-    k = len(centers)
+    return _over_features(graph, rows, centers, _square_of_difference)
+
+
+def _over_features(
+    graph: GraphBuilder,
+    rows: str,
+    vectors: npt.NDArray[np.floating],
+    share_of: Callable[[GraphBuilder], str],
+) -> str:
+    """Add up a share of rows and k vectors over the features, in order."""
+    k = len(vectors)
     shape = graph.add("Concat", graph.add("Shape", rows, end=1), graph.constant([k]), axis=0)
     zeros = graph.add("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
     columns = graph.add("Unsqueeze", rows, graph.constant([1]))
-    wide = graph.cast(graph.constant(centers), np.float64)
+    wide = graph.cast(graph.constant(vectors), np.float64)
     return graph.add(
         "Scan",
         *(zeros, columns, wide),
-        body=_one_feature(k),
+        body=_one_feature(k, share_of),
         num_scan_inputs=2,
         scan_input_axes=[2, 1],
     )
 
 
-def _one_feature(k: int) -> Any:
-    """Add the share of one feature to the squared distances of rows to k centres."""
-    kinds = {"before": ["rows", k], "values": ["rows", 1], "centers": [k], "after": ["rows", k]}
+def _one_feature(k: int, share_of: Callable[[GraphBuilder], str]) -> Any:
+    """Add the share of one feature, of rows and k vectors."""
+    kinds = {"before": ["rows", k], "values": ["rows", 1], "vectors": [k], "after": ["rows", k]}
     infos = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, of) for n, of in kinds.items()]
     body = GraphBuilder()
-    away = body.add("Sub", "values", "centers", output="away")
-    body.add("Add", "before", body.add("Mul", away, away, output="share"), output="after")
+    body.add("Add", "before", share_of(body), output="after")
     return helper.make_graph(body.nodes, "one_feature", infos[:3], infos[3:])
+
+
+def _square_of_difference(body: GraphBuilder) -> str:
+    away = body.add("Sub", "values", "vectors", output="away")
+    return body.add("Mul", away, away, output="share")
+
+
+def _product(body: GraphBuilder) -> str:
+    return body.add("Mul", "values", "vectors", output="share")
 
 
 def _nearest_of_each(graph: GraphBuilder, squares: str, counts: list[int]) -> str:
@@ -274,7 +310,7 @@ def _finished(
     names: Any,
     labels: npt.NDArray[Any],
 ) -> onnx.ModelProto:
-    kind = helper.np_dtype_to_tensor_dtype(model.cluster_centers_.dtype)
+    kind = helper.np_dtype_to_tensor_dtype(model._fitted.prototypes.centers.dtype)
     text = labels.dtype.kind == "O"
     of_labels = TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(labels.dtype)
     domains = sorted({node.domain for node in graph.nodes})

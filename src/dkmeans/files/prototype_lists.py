@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.scaler import is_scaled, split
+from dkmeans.geometry import Learned, name_of
 from dkmeans.tables.pipeline import kinds_of_pipeline
 from dkmeans.tables.units import in_original_units
 
@@ -24,10 +26,12 @@ def to_json(model: Any) -> str:
     Returns
     -------
     text : str
-        An object with "metric", "classes", "features", "scaling" and "prototypes". If "scaling" is
-        not null, subtract its "mean" from rows and divide by its "scale" before they are compared
-        with centres. Of other steps before the model, "steps" has the names, and "features" the
-        names of what they return.
+        An object with "metric", "classes", "features", "scaling", "steps", "projection" and
+        "prototypes". If "scaling" is not null, subtract its "mean" from rows and divide by its
+        "scale" first. Of other steps before the model, "steps" has the names, and "features" the
+        names of what they return. If "projection" is not null, as with the metric "learned", then
+        subtract its "shift" and multiply by the transpose of its "components"; centres are
+        projected already.
     """
     before, prototypes = split(model)
     scaling = None
@@ -39,14 +43,15 @@ def to_json(model: Any) -> str:
             "scale": _numbers(scaler.scale_) if scaler.with_std else [1.0] * n,
         }
     about = {
-        "metric": prototypes.metric,
+        "metric": name_of(prototypes._fitted.geometry),
         "classes": prototypes.classes_.tolist(),
         "features": _features(model, prototypes),
         "scaling": scaling,
+        "projection": _projection(prototypes),
         "steps": [] if is_scaled(model) else [type(step).__name__ for step in before],
         "prototypes": [
             {"id": id, "class": label, "size": size, "center": _numbers(center)}
-            for id, label, size, center in _rows(prototypes)
+            for id, label, size, center in _rows(prototypes, prototypes._fitted.prototypes.centers)
         ],
     }
     return json.dumps(about, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
@@ -64,7 +69,8 @@ def to_csv(model: Any) -> str:
     -------
     text : str
         Columns id, class, size and the features. With a scaling, and for a `table_pipeline`,
-        centres are in the units of the columns; else they are those of the last step.
+        centres are in the units of the columns; else they are those of the last step. Those of a
+        learned metric are rows that are projected to the prototypes: `cluster_centers_`.
     """
     before, prototypes = split(model)
     out = io.StringIO()
@@ -80,14 +86,23 @@ def to_csv(model: Any) -> str:
         if before[0].with_mean:
             centers = centers + before[0].mean_
     writer.writerow(["id", "class", "size", *features])
-    for (id, label, size, _), center in zip(_rows(prototypes), centers, strict=True):
+    about = _rows(prototypes, prototypes.cluster_centers_)
+    for (id, label, size, _), center in zip(about, centers, strict=True):
         writer.writerow([id, label, size, *map(_number, center)])
     return out.getvalue()
 
 
-def _rows(model: DiscriminativeKMeans) -> Any:
+def _projection(model: DiscriminativeKMeans) -> Any:
+    geometry = model._fitted.geometry
+    if not isinstance(geometry, Learned):
+        return None
+    components = [_numbers(line) for line in geometry.input_components]
+    return {"shift": _numbers(geometry.shift), "components": components}
+
+
+def _rows(model: DiscriminativeKMeans, centers: npt.NDArray[np.floating]) -> Any:
     columns = (model.cluster_ids_, model.cluster_classes_, model.cluster_sizes_)
-    return zip(*(column.tolist() for column in columns), model.cluster_centers_, strict=True)
+    return zip(*(column.tolist() for column in columns), centers, strict=True)
 
 
 def _features(model: Any, prototypes: DiscriminativeKMeans) -> list[str]:

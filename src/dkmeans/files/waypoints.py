@@ -1,5 +1,6 @@
 """The models that growth passed through, for `at(k)`, as arrays and a JSON document, and back."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import require
 from dkmeans.files.table_columns import codes, restore, store
 from dkmeans.fitted import GrowthPath
+from dkmeans.geometry import Geometry, Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.waypoints import Waypoint
+from dkmeans.kernels.projection import is_rounded
 
 _PREFIX = "waypoints."
 _NUMBERS = ("training_error", "heldout_error", "cost", "inertia")  # fields of Waypoint
@@ -37,6 +40,7 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
         "memory_weights": np.concatenate([e.weights for e in earlier], axis=1),
         "memory_sums": np.concatenate([e.sums for e in earlier], axis=1),
     }
+    arrays |= _describe_spaces([point.geometry for point in points])
     tables = {
         "tree": store("tree", path.tree, classes, arrays),
         "history": store("history", path.history, classes, arrays),
@@ -46,9 +50,17 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
 
 
 def rebuild(
-    arrays: Arrays, document: Any, classes: npt.NDArray[Any], n_features: int
+    arrays: Arrays,
+    document: Any,
+    classes: npt.NDArray[Any],
+    geometry: Geometry,
+    n_features: int,
 ) -> GrowthPath:
-    """Rebuild the waypoints; entries that are used are removed from `arrays`."""
+    """Rebuild the waypoints; entries that are used are removed from `arrays`.
+
+    `geometry` is that of the model. With a learned metric, models on the way differ from it in
+    their projection only.
+    """
     wrong = "has models on the way that do not make sense"
     mine = {
         name.removeprefix(_PREFIX): arrays.pop(name)
@@ -61,6 +73,7 @@ def rebuild(
     require(type(call) is int and 0 <= call < 1 << 62, wrong)
     tree: Any = restore("tree", listed["tree"], classes, mine)
     history: Any = restore("history", listed["history"], classes, mine)
+    geometries = _rebuild_spaces(mine, geometry, wrong)
     entries = {"rounds", "numbers", "counts", "centers", "class_codes", "ids", "sizes"}
     memory = {"memory_counts", "memory_ids", "memory_class_codes", "memory_weights", "memory_sums"}
     require(set(mine) == entries | memory, wrong)
@@ -69,7 +82,8 @@ def rebuild(
     require(n > 0 and numbers.dtype == np.float64 and numbers.shape == (n, len(_NUMBERS)), wrong)
     cut = _cuts(mine.pop("counts"), n, len(mine["ids"]), wrong)
     memory_cut = _cuts(mine.pop("memory_counts"), n, len(mine["memory_ids"]), wrong)
-    total, d = int(memory_cut[-1]), n_features
+    require(len(geometries) in (1, n), wrong)
+    total, d = int(memory_cut[-1]), geometry.dimension(n_features)
     require(all(len(mine[name]) == cut[-1] for name in ("centers", "class_codes", "sizes")), wrong)
     require(mine["memory_weights"].shape == (2, total), wrong)
     require(mine["memory_sums"].shape == (2, total, d), wrong)
@@ -80,7 +94,7 @@ def rebuild(
     for at in range(n):
         rows, entry = slice(cut[at], cut[at + 1]), slice(memory_cut[at], memory_cut[at + 1])
         part = {name: mine[name][rows] for name in ("centers", "class_codes", "ids")}
-        prototypes = check_prototypes(part, len(classes), n_features)
+        prototypes = check_prototypes(part, len(classes), d)
         require(bool(((prototypes.ids >= 0) & (prototypes.ids < len(tree))).all()), wrong)
         earlier = EarlierRows(
             mine["memory_ids"][entry],
@@ -91,11 +105,40 @@ def rebuild(
         check_earlier_rows(earlier, prototypes)
         about = dict(zip(_NUMBERS, numbers[at].tolist(), strict=True))
         require(0 <= about["inertia"] < np.inf, wrong)
-        waypoints.append(Waypoint(int(rounds[at]), prototypes, earlier, **about))
+        space = geometries[at % len(geometries)]
+        waypoints.append(Waypoint(int(rounds[at]), prototypes, space, earlier, **about))
         sizes.append(mine["sizes"][rows])
     lengths = [len(point) for point in waypoints]
     require(lengths == sorted(set(lengths)), wrong)
     return GrowthPath(waypoints, sizes, history, tree, call)
+
+
+def _describe_spaces(geometries: list[Geometry]) -> Arrays:
+    """Return the different projections of a learned metric, and which each waypoint has."""
+    learned = [one for one in geometries if isinstance(one, Learned)]
+    if not learned:
+        return {}
+    different: list[Learned] = []
+    for one in learned:
+        if one not in different:
+            different.append(one)
+    return {
+        "projections": np.stack([one.components for one in different]),
+        "spaces": np.array([different.index(one) for one in learned], dtype=np.int64),
+    }
+
+
+def _rebuild_spaces(mine: Arrays, geometry: Geometry, wrong: str) -> list[Geometry]:
+    """Return the geometry of each waypoint, or one for all; removes entries that are used."""
+    if not isinstance(geometry, Learned):
+        return [geometry]
+    require({"projections", "spaces"} <= set(mine), wrong)
+    projections, spaces = mine.pop("projections"), mine.pop("spaces")
+    require(projections.dtype == np.float64 and projections.ndim == 3, wrong)
+    require(projections.shape[1:] == geometry.components.shape, wrong)
+    require(all(is_rounded(each) for each in projections), wrong)
+    found = [replace(geometry, components=each) for each in projections]
+    return [found[code] for code in codes(spaces, len(found), wrong)]
 
 
 def _cuts(counts: npt.NDArray[Any], n: int, total: int, wrong: str) -> npt.NDArray[np.intp]:

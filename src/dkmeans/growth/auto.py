@@ -60,7 +60,7 @@ def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
         for found in first.trail:
             error = float(losses[len(found)].sum() / weight)
             first.trail.add(replace(found, heldout_error=error))
-    return Choice(max(n_classes, _fewest(losses)), first)
+    return Choice(max(n_classes, fewest(losses)), first)
 
 
 def attempt(
@@ -126,7 +126,7 @@ def _last(states: Iterator[State | RefineStep], otherwise: State) -> State:
     return otherwise
 
 
-def _fewest(losses: dict[int, Floats]) -> int:
+def fewest(losses: dict[int, Floats]) -> int:
     """Return the smallest number within one standard error of the best."""
     least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
     for count in sorted(losses):

@@ -1,152 +1,186 @@
-"""Margin refinement: gradient descent on the margin cost of all rows, after growth.
+"""Margin refinement: gradient descent on the robust margin cost of all rows, after growth.
 
-Each pass finds the margins of all rows (`margins`) and takes one step. As in Adam, the smoothed
-gradient of a prototype is divided by its running size, so there is no learning rate to choose. The
-step length is a fraction of the spread of the data that decreases to zero over the passes, while
-the slope of the cost increases.
+The gradient (`robust_field`) pulls the own prototype of a row towards it and pushes the rival away,
+with weights that decrease with the distance from the border: a smooth version of the repulsion of
+the paper. In each pass every row is visited once, in batches that are drawn by a hash of the rows'
+values and of the pass, and each batch makes one step. As in Adam, the smoothed gradient of a
+prototype is divided by its running size, so there is no learning rate to choose. The step length is
+a fraction of the spread of the data that decreases to zero over the passes, while the slope of the
+cost increases. More batches need fewer passes. The descent ends early when the cost has stopped
+falling.
 
-Safeguards: the centres with the lowest cost at the final slope are the result, those at the start
-included, so the cost never increases. If a prototype wins no row after a step, it returns to where
-it last won one. If it wins none even there, as others have moved, it waits, and at the end is
-placed next to another prototype of its class, to share its rows. No prototype leaves the bounding
-box of the data by more than half its width.
+Safeguards: of the centres whose cost at the final slope is known, those with the lowest are the
+result. They include those at the start and at the end, so the cost never increases. If a prototype
+wins no row in a pass, it returns to where it last won one. If it wins none even there, as others
+have moved, it waits, and at the end is placed next to another prototype of its class, to share its
+rows. No prototype leaves the bounding box of the data by more than half its width.
 """
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from math import ceil
+from typing import Self
 
 import numpy as np
 
-from dkmeans.geometry import Geometry
+from dkmeans.geometry import Learned
 from dkmeans.growth.cells import Bools
-from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins, RefineStep
+from dkmeans.growth.descent import Descent, Model
+from dkmeans.growth.margins import FINAL_SLOPE, Margins, RefineStep
+from dkmeans.growth.metric_descent import MetricDescent
+from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.round import Children
 from dkmeans.growth.run import Run, State
-from dkmeans.kernels.block import Floats
-from dkmeans.prototypes import Prototypes
+from dkmeans.passes.margin_search import Batch
 
-PASSES = 60
-FIRST_STEP = 0.3  # length, relative to the root-mean-square deviation of a feature
+BATCH_ROWS = 8192  # distinct rows in a batch, at least
+MAX_BATCHES = 8
+PASSES = 60  # with one batch
+LEAST_PASSES = 0.2  # share of them that is left with very many batches
 SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
+STALE_PASSES = 5  # in the second half, the descent ends unless the cost falls in so many passes,
+MIN_FALL = 1e-3  # by at least this fraction
 MAX_TWIN_ATTEMPTS = 5  # to place prototypes that win no row
-GRADIENT_DECAY = 0.9  # of the running mean of the gradient
-SIZE_DECAY = 0.99  # of the running mean of its square
 
 
 def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     """Move prototypes to lower the margin cost. The last value is a `State`, if there is any."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return
-    field = Field(run.rows)
+    field = RobustField(run.rows, state.prototypes)
     if not field.spread > 0:
         return
-    descent = _Descent(field, state.prototypes.centers, run.rules.geometry)
-    passes = min(PASSES, run.rules.max_iter)
-    best = sound = _Found(state.prototypes.centers, np.inf)
+    start = Model(state.prototypes, run.rules.geometry)
+    plan = _Plan.of(field.n_distinct, run.rules.max_iter)
+    descent = (MetricDescent if isinstance(start.geometry, Learned) else Descent)(field, start)
+    results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     clock = time.perf_counter()
-    for number in range(passes + 1):
-        centers = descent.centers
-        prototypes = replace(state.prototypes, centers=centers)
-        margins = field.margins(prototypes)
-        found = _Found(centers, field.cost(margins, SLOPES[1]))
-        alive = margins.wins
-        if found.cost < best.cost:
-            best = found
-        if found.cost < sound.cost and alive.all():
-            sound = found
-        if before is not None:
-            now = time.perf_counter()
-            yield field.describe(
-                margins,
-                round=state.round + number,
-                prototypes=prototypes,
-                moved=field.moved(margins, before),
-                cost=found.cost,
-                seconds=now - clock,
-            )
-            clock = now
-        if number < passes:
-            share = number / passes
-            slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
-            descent.step(field.gradient(centers, margins, slope), 1 - share, alive)
+    while not plan.is_over(costs):
+        number, model = len(costs), descent.model
+        margins, cost = _one_pass(field, descent, plan, number)
+        costs.append(cost)
+        if plan.n_batches == 1:  # all rows have seen the same model
+            results.consider(model, cost, margins.wins)
+        now, after = time.perf_counter(), descent.model
+        yield field.describe(
+            margins,
+            round=state.round + len(costs),
+            prototypes=after.prototypes,
+            geometry=after.geometry,
+            moved=field.moved(margins, before),
+            cost=cost,
+            seconds=now - clock,
+        )
+        clock = now
         if before is not None:
             before.release()
         before = margins
-    if best is not sound:
-        placed = _with_twins(run, field, replace(state.prototypes, centers=best.centers))
-        best = placed if placed is not None and placed.cost < sound.cost else sound
-    children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
-    refined = run.advance(replace(state, round=state.round + passes), "refine", children)
+    assert before is not None, "at least one pass"
+    found = results.end(descent.model)
+    run.map_rows(found.model.geometry)
+    centers = found.model.prototypes.centers
+    children = Children(np.arange(len(centers)), state.prototypes.classes, centers)
+    refined = run.advance(replace(state, round=state.round + len(costs)), "refine", children)
     run.converged &= refined.n_mixed == 0
-    moved = field.moved(margins, None)
-    margins.release()
-    yield replace(refined, margin_cost=best.cost, moved=moved, seconds=time.perf_counter() - clock)
+    moved = field.moved(before, None)
+    before.release()
+    seconds = time.perf_counter() - clock
+    yield replace(refined, margin_cost=found.cost, moved=moved, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How many passes there are, at most, and in how many batches each."""
+
+    n_batches: int
+    n_passes: int
+
+    @classmethod
+    def of(cls, n_distinct: int, max_iter: int) -> Self:
+        """Plan for a number of distinct rows; repeated rows change nothing."""
+        n_batches = min(max(1, n_distinct // BATCH_ROWS), MAX_BATCHES)
+        n_passes = ceil(PASSES * (LEAST_PASSES + (1 - LEAST_PASSES) / n_batches))
+        return cls(n_batches, min(n_passes, max_iter))
+
+    def share(self, number: int, batch: int) -> float:
+        """Return the share of the steps before one."""
+        return (number * self.n_batches + batch) / (self.n_passes * self.n_batches)
+
+    def is_over(self, costs: list[float]) -> bool:
+        """Tell whether there is nothing more to do, from the costs of the passes so far."""
+        if len(costs) <= max(STALE_PASSES, self.n_passes // 2):
+            return len(costs) >= self.n_passes
+        falls = costs[-1] < (1 - MIN_FALL) * costs[-1 - STALE_PASSES]
+        return len(costs) >= self.n_passes or not falls
+
+
+def _one_pass(
+    field: RobustField, descent: Descent, plan: _Plan, number: int
+) -> tuple[Margins, float]:
+    """Make a step for each batch; return the margins and the cost that the rows have seen."""
+    seen, paid = [], []
+    for batch in range(plan.n_batches):
+        share = plan.share(number, batch)
+        slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
+        found = descent.step(slope, 1 - share, Batch(batch, plan.n_batches, number))
+        seen.append(found.margins)
+        paid.append(found.paid)
+    margins = field.joined(seen)
+    descent.revive(margins.wins)
+    return margins, field.unpaid(np.sum(paid, axis=0))
 
 
 @dataclass(frozen=True)
 class _Found:
-    """Centres, and their cost at the final slope."""
+    """A model, and its cost at the final slope."""
 
-    centers: Any
+    model: Model
     cost: float
 
 
-def _with_twins(run: Run, field: Field, prototypes: Prototypes) -> _Found | None:
+class _Results:
+    """Models with the lowest cost so far: of all, and of those where no prototype is idle."""
+
+    def __init__(self, run: Run, field: RobustField, start: Model) -> None:
+        self._run, self._field = run, field
+        with field.margins(start.prototypes) as margins:
+            cost = field.robust_cost(margins, start.prototypes)
+        self._best = self._sound = _Found(start, cost)
+
+    def consider(self, model: Model, cost: float, wins: Bools) -> None:
+        """Keep a model if it is better than those so far."""
+        if cost < self._best.cost:
+            self._best = _Found(model, cost)
+        if cost < self._sound.cost and wins.all():
+            self._sound = _Found(model, cost)
+
+    def end(self, last: Model) -> _Found:
+        """Return the model that counts, the last one included; no prototype is idle in it."""
+        self._run.map_rows(last.geometry)
+        with self._field.margins(last.prototypes) as margins:
+            cost = self._field.robust_cost(margins, last.prototypes)
+            self.consider(last, cost, margins.wins)
+        if self._best.cost < self._sound.cost:
+            placed = _with_twins(self._run, self._field, self._best.model)
+            if placed is not None and placed.cost < self._sound.cost:
+                return placed
+        return self._sound
+
+
+def _with_twins(run: Run, field: RobustField, model: Model) -> _Found | None:
     """Place prototypes that win no row next to others of their class; None if that fails."""
+    run.map_rows(model.geometry)
+    prototypes = model.prototypes
     for _ in range(MAX_TWIN_ATTEMPTS):
         with field.margins(prototypes) as margins:
             idle = np.flatnonzero(~margins.wins)
             if not len(idle):
-                return _Found(prototypes.centers, field.cost(margins, SLOPES[1]))
+                cost = field.robust_cost(margins, prototypes)
+                return _Found(replace(model, prototypes=prototypes), cost)
             which, places = field.twins(margins, prototypes, idle)
         centers = prototypes.centers.copy()
-        centers[which] = run.rules.geometry.centers(places, centers.dtype)
+        centers[which] = model.geometry.centers(places, centers.dtype)
         prototypes = replace(prototypes, centers=centers)
     return None
-
-
-class _Descent:
-    """The centres of the prototypes during the descent."""
-
-    def __init__(self, field: Field, centers: Any, geometry: Geometry) -> None:
-        self._dtype, self._geometry = centers.dtype, geometry
-        self._place = centers.astype(np.float64)
-        self._good = self._place.copy()  # centres at which each prototype last won a row
-        self._gradient, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
-        self._steps = 0
-        self._first_step = FIRST_STEP * np.sqrt(field.spread / centers.shape[1])
-        margin = (field.high - field.low) / 2
-        self._low, self._high = field.low - margin, field.high + margin
-
-    @property
-    def centers(self) -> Any:
-        """The centres, in the type of the rows."""
-        return self._geometry.centers(self._place, self._dtype)
-
-    def step(self, gradient: Floats, share: float, alive: Bools) -> None:
-        """Take one step; prototypes that win no row return to where they last won one.
-
-        Parameters
-        ----------
-        gradient : array of shape (k, d)
-        share : float
-            Step length, relative to the first one.
-        alive : array of shape (k,)
-            Whether each prototype wins a row.
-        """
-        self._steps += 1
-        self._gradient += (1 - GRADIENT_DECAY) * (gradient - self._gradient)
-        power = np.square(gradient).mean(axis=1, keepdims=True)
-        self._size += (1 - SIZE_DECAY) * (power - self._size)
-        self._good[alive] = self._place[alive]
-        # Correct the bias of running means that start at zero.
-        mean_gradient = self._gradient / (1 - GRADIENT_DECAY**self._steps)
-        size = np.sqrt(self._size / (1 - SIZE_DECAY**self._steps))
-        steps = np.divide(mean_gradient, size, out=np.zeros_like(mean_gradient), where=size > 0)
-        moved = np.clip(self._place - share * self._first_step * steps, self._low, self._high)
-        self._place = np.where(alive[:, None], moved, self._good)
-        self._place = self._geometry.constrained(self._place, self._dtype)
-        self._gradient[~alive] = 0.0

@@ -1,12 +1,13 @@
 """A run of the algorithm: the state after each round, and the step from one to the next."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from dkmeans.exact.group_sums import Tally
+from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.cells import Bools, Cells, see_cells
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.round import Children
@@ -22,7 +23,9 @@ from dkmeans.results.fit_record import NONE, TreeLog
 class KnownMargins(Protocol):
     """Margins of all rows, which the rows keep under a number."""
 
-    number: int
+    @property
+    def number(self) -> int:
+        """The number."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class State:
         None  # what earlier rows left, if they are not among the rows
     )
     margin_cost: float = np.nan  # where refinement has measured it
+    geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
 
     @property
     def n_mixed(self) -> int:
@@ -161,6 +165,12 @@ class Run:
         cut_short = state.cut_short or children.cut_short
         return self._state(number, phase, prototypes, groups, moved, cut_short, earlier)
 
+    def map_rows(self, geometry: Geometry) -> None:
+        """Compare rows in another space from now on; all of them must be assigned next."""
+        if geometry is not self.rules.geometry:
+            self.rules = replace(self.rules, geometry=geometry)
+            self.rows.map_rows(geometry)
+
     def all_rows(self, state: State) -> EarlierRows:
         """Sum all rows so far by prototype and class, for fits that continue."""
         now = EarlierRows.of(state.prototypes, state.cells.groups)
@@ -171,6 +181,7 @@ class Run:
 
     def undo(self, trial: State, state: State) -> None:
         """Return from a trial to the state before it."""
+        self.map_rows(state.geometry)
         self.tree.rewind(state.round)
         index = _index_now(trial.prototypes, state.prototypes)
         self.rows.assign(state.prototypes, index, state.earlier_rows)
@@ -237,7 +248,8 @@ class Run:
         cells = self._cells(prototypes, groups, earlier)
         now = time.perf_counter()
         seconds, self._clock = now - self._clock, now
-        return State(number, phase, prototypes, cells, moved, seconds, cut_short, inertia, earlier)
+        about = number, phase, prototypes, cells, moved, seconds, cut_short, inertia, earlier
+        return State(*about, geometry=self.rules.geometry)
 
     def _cells(self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows | None) -> Cells:
         if self.start is None:

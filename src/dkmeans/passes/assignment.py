@@ -211,6 +211,18 @@ class LabelLost(EffectPass):
 
 
 @dataclass(frozen=True)
+class LeaveCells(EffectPass):
+    """Put all rows into one cell, whose centre is not known."""
+
+    needs_rows = False
+    effect = Effect.ASSIGNS_ALL
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, None]:
+        """Visit one part."""
+        return state.with_cells(CellState.start(len(part))), None
+
+
+@dataclass(frozen=True)
 class KeepCells(EffectPass):
     """Keep the present cells of the rows for `RestoreCells`; only one set can be kept."""
 

@@ -57,20 +57,20 @@ def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
         raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")
 
 
-def known_classes(model: Fitted, y: Any, n_rows: int) -> Indices:
+def known_classes(classes: npt.NDArray[Any], y: Any, n_rows: int) -> Indices:
     """Convert labels to class numbers, and refuse those that the model does not know."""
     y = column_or_1d(as_labels(y))
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} labels, but X has {n_rows} rows.")
-    check_same_kind(model.classes, y)
-    unknown = np.flatnonzero(~np.isin(y, model.classes))
+    check_same_kind(classes, y)
+    unknown = np.flatnonzero(~np.isin(y, classes))
     if len(unknown):
         row = int(unknown[0])
         raise ValueError(
             f"y has the label {y[row : row + 1].tolist()[0]!r} in row {row}, which the model was "
             "not fitted on: see classes_."
         )
-    return np.searchsorted(model.classes, y).astype(np.intp)
+    return np.searchsorted(classes, y).astype(np.intp)
 
 
 def score_rows(
@@ -114,26 +114,39 @@ def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
 
 def list_suspects(model: Fitted, rows: ScoredRows, n: int | None) -> Suspects:
     """List the n rows with the highest scores; None lists those that are doubtful."""
+    of, ids = model.prototypes.classes, model.prototypes.ids
+    return suspects_table(rows, model.classes, of, ids, model.sizes, n)
+
+
+def suspects_table(
+    rows: ScoredRows,
+    labels: npt.NDArray[Any],
+    codes: Indices,
+    ids: npt.NDArray[np.integer],
+    sizes: Floats,
+    n: int | None,
+) -> Suspects:
+    """Do the same; `codes`, `ids` and `sizes` are those of the prototypes, `labels` of classes."""
     order = np.argsort(-rows.scores, kind="stable")
     if n is None:
         order = order[(rows.scores[order] > _DOUBTFUL_SCORE) | rows.conflicting[order]]
     else:
         order = order[:n]
     classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
-    class_counts = np.bincount(rows.classes, minlength=len(model.classes))
-    average = model.sizes.sum() / len(rows.scores)
+    class_counts = np.bincount(rows.classes, minlength=len(labels))
+    average = sizes.sum() / len(rows.scores)
     reasons = [
         rows.conflicting[order],
         scores <= _DOUBTFUL_SCORE,
         class_counts[classes] == 1,
-        classes != model.prototypes.classes[cells],
-        model.sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),
+        classes != codes[cells],
+        sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),
     ]
     return Suspects(
         row=order,
-        label=model.classes[classes],
-        suggested=model.classes[rows.suggested[order]],
-        cluster=model.prototypes.ids[cells],
+        label=labels[classes],
+        suggested=labels[rows.suggested[order]],
+        cluster=ids[cells],
         score=scores,
         reason=np.select(reasons, _REASONS, _OTHERWISE),
     )

@@ -7,6 +7,8 @@ for all other classes together. The score is the mean of O_t^2 / (O_t^2 + R_t^2)
 a few wrong labels nearby; the mean was better than any single t.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,21 +56,46 @@ def label_disagreement(
         Heaviest class among the nearest rows of other classes, the nearest of those on a tie;
         the own class where there is no other.
     """
+
+    def surroundings(at: Indices) -> tuple[Floats, Floats]:
+        return _surroundings(points[at], own[at], weights[at], groups, unit)
+
+    return disagreement(surroundings, classes, groups.classes, n_threads)
+
+
+def disagreement(
+    surroundings: Callable[[Indices], tuple[Floats, Floats]],
+    classes: Indices,
+    group_classes: Indices,
+    n_threads: int,
+) -> tuple[Floats, Indices]:
+    """Do the same from a function that returns distances and weights of all groups.
+
+    Parameters
+    ----------
+    surroundings : callable
+        Given indices of rows, it returns the distances to all groups, and their weights in rows
+        of average weight, without each row itself.
+    classes : array of shape (n,)
+        Classes of the rows.
+    group_classes : array of shape (g,)
+    n_threads : int
+    """
     scores, suggested = np.zeros(len(classes)), classes.copy()
-    size = int(np.clip(_TILE_BYTES // (32 * len(groups)), 16, 4096))
+    size = int(np.clip(_TILE_BYTES // (32 * len(group_classes)), 16, 4096))
     for c in np.unique(classes):
         rows = np.flatnonzero(classes == c)
-        mine = groups.classes == c
+        mine = group_classes == c
 
         def task(tile: slice, rows: Indices = rows, mine: npt.NDArray[np.bool_] = mine) -> None:
             at = rows[tile]
-            distances, heavy = _surroundings(points[at], own[at], weights[at], groups, unit)
+            distances, heavy = surroundings(at)
             most = np.minimum(heavy[:, mine].sum(axis=1), heavy[:, ~mine].sum(axis=1))
             near, _, _ = _reach(distances[:, mine], heavy[:, mine], most)
             far, order, met = _reach(distances[:, ~mine], heavy[:, ~mine], most)
             scores[at] = _share(near, far).mean(axis=1)
             if len(order.T):
-                suggested[at] = _heaviest(groups.classes[~mine][order], met)
+                suggested[at] = _heaviest(group_classes[~mine][order], met)
 
         for_each(task, tiles(len(rows), size), n_threads)
     return scores, suggested

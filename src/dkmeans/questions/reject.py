@@ -56,16 +56,33 @@ def choose_rejection(
 ) -> Rejection:
     """Choose the threshold of each prototype from held-out rows of the known classes."""
     scores, cells = score_strangeness(model, X, n_threads)
+    ids, codes = model.prototypes.ids, model.prototypes.classes
+    return rejection_table(scores, cells, ids, codes, model.classes, rate, per)
+
+
+def rejection_table(
+    scores: npt.NDArray[np.floating],
+    cells: Indices,
+    ids: npt.NDArray[np.integer],
+    codes: Indices,
+    classes: npt.NDArray[Any],
+    rate: float,
+    per: Per,
+) -> Rejection:
+    """Choose the threshold of each prototype from scores and cells of held-out rows.
+
+    `ids` and `codes` are the ids of the prototypes and the numbers of their classes.
+    """
     least = least_rows(rate)
     if len(scores) < least:
         raise ValueError(
             f"false_alarm_rate={rate!r} needs at least {least} held-out rows, but "
             f"X has {len(scores)}: pass more rows, or accept more false alarms."
         )
-    chosen = choose(scores, cells, model.prototypes.classes, rate, per)
+    chosen = choose(scores, cells, codes, rate, per)
     return Rejection(
-        id=model.prototypes.ids,
-        label=model.cluster_classes,
+        id=ids,
+        label=classes[codes],
         threshold=chosen.values,
         rows=chosen.rows,
         rate=chosen.rates,
@@ -77,7 +94,13 @@ def unknown_scores(
     model: Predictor, rejection: Rejection, X: Matrix, n_threads: int
 ) -> npt.NDArray[np.floating]:
     """Return the strangeness of rows, divided by the threshold of their nearest prototype."""
-    scores, cells = score_strangeness(model, X, n_threads)
+    return relative_scores(*score_strangeness(model, X, n_threads), rejection)
+
+
+def relative_scores(
+    scores: npt.NDArray[np.floating], cells: Indices, rejection: Rejection
+) -> npt.NDArray[np.floating]:
+    """Divide scores by the thresholds of the cells."""
     thresholds = rejection.threshold.astype(scores.dtype)[cells]
     most = np.finfo(scores.dtype).max
     with np.errstate(over="ignore"):

@@ -1,0 +1,211 @@
+"""Compiled loops over medoids and candidates; see `kernels.medoid_costs` for what they compute."""
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.medoid_costs import COST_UNIT, SLOPE, Distances, Ints
+
+_SCALE, _HALF_SLOPE = float(COST_UNIT), 0.5 * SLOPE
+
+
+@compiled
+def _cost(own: float, rival: float) -> np.int64:
+    """Return the cost of a row, from squared distances."""
+    if own == np.inf:
+        margin = 1.0 if rival < np.inf else 0.0
+    elif rival == np.inf:
+        margin = -1.0
+    else:
+        both = own + rival
+        margin = (own - rival) / both if both > 0.0 else 0.0
+    share = min(max(0.5 + _HALF_SLOPE * margin, 0.0), 1.0)
+    return np.int64(share * _SCALE + 0.5)
+
+
+@compiled
+def find_neighbours(
+    rows: Distances,
+    slot_classes: Indices,
+    classes: Indices,
+    weights: Ints,
+    slots: Indices,
+    near: Distances,
+    squares: Floats,
+    costs: Ints,
+) -> None:
+    """Fill in the nearest medoids of all rows, and their costs."""
+    for i in range(len(classes)):
+        _find(rows, slot_classes, classes[i], i, slots, near)
+        _pay(weights[i], i, near, squares, costs)
+
+
+@compiled
+def _find(
+    rows: Distances, slot_classes: Indices, of: int, i: int, slots: Indices, near: Distances
+) -> None:
+    for place in range(4):
+        slots[i, place], near[place, i] = -1, np.inf
+    for slot in range(len(slot_classes)):
+        _insert(rows[slot, i], slot, 0 if slot_classes[slot] == of else 2, i, slots, near)
+
+
+@compiled
+def _insert(
+    distance: float, slot: int, first: int, i: int, slots: Indices, near: Distances
+) -> None:
+    """Insert a medoid into the two nearest of its kind, ordered by distance and slot."""
+    if _is_before(distance, slot, near[first, i], slots[i, first]):
+        near[first + 1, i], slots[i, first + 1] = near[first, i], slots[i, first]
+        near[first, i], slots[i, first] = distance, slot
+    elif _is_before(distance, slot, near[first + 1, i], slots[i, first + 1]):
+        near[first + 1, i], slots[i, first + 1] = distance, slot
+
+
+@compiled
+def _is_before(distance: float, slot: int, other: float, other_slot: int) -> bool:
+    return distance < other or (distance == other and slot < other_slot)
+
+
+@compiled
+def _pay(weight: int, i: int, near: Distances, squares: Floats, costs: Ints) -> None:
+    for place in range(4):
+        distance = np.float64(near[place, i])
+        squares[i, place] = distance * distance
+    own, second, rival, other = squares[i]
+    now = _cost(own, rival)
+    costs[i, 0] = weight * now
+    costs[i, 1] = weight * (_cost(second, rival) - now)
+    costs[i, 2] = weight * (_cost(own, other) - now)
+
+
+@compiled
+def replace_medoid(
+    rows: Distances,
+    slot: int,
+    slot_classes: Indices,
+    classes: Indices,
+    weights: Ints,
+    slots: Indices,
+    near: Distances,
+    squares: Floats,
+    costs: Ints,
+) -> None:
+    """Update the nearest medoids after the one at a slot was replaced."""
+    new, of = rows[slot], slot_classes[slot]
+    for i in range(len(classes)):
+        first = 0 if of == classes[i] else 2
+        known = False
+        for place in range(4):
+            known |= slots[i, place] == slot
+        if known:
+            _find(rows, slot_classes, classes[i], i, slots, near)
+        elif _is_before(new[i], slot, near[first + 1, i], slots[i, first + 1]):
+            _insert(new[i], slot, first, i, slots, near)
+        else:
+            continue
+        _pay(weights[i], i, near, squares, costs)
+
+
+@compiled
+def _within_reach(
+    row: Distances, of: int, classes: Indices, near: Distances, first: int, found: Indices
+) -> int:
+    """List the rows to which a candidate is nearer than one of their medoids; return how many.
+
+    `first` is 0 to compare with the nearest medoid, and 1 for the second-nearest. No branch
+    depends on the distances.
+    """
+    own, rival = near[first], near[first + 2]
+    reach = np.empty_like(own)
+    for i in range(len(classes)):
+        a, b = own[i], rival[i]
+        reach[i] = a if classes[i] == of else b
+    count = 0
+    for i in range(len(classes)):
+        found[count] = i
+        count += row[i] < reach[i]
+    return count
+
+
+@compiled
+def addition_changes(
+    rows: Distances,
+    candidates: Indices,
+    classes: Indices,
+    weights: Ints,
+    near: Distances,
+    squares: Floats,
+    costs: Ints,
+    out: Ints,
+) -> None:
+    """Write by how much the cost changes if each candidate is added."""
+    found = np.empty(len(classes) + 1, dtype=np.intp)
+    for j in range(len(candidates)):
+        row, of, total = rows[j], classes[candidates[j]], np.int64(0)
+        for at in range(_within_reach(row, of, classes, near, 0, found)):
+            i = found[at]
+            distance = np.float64(row[i])
+            square = distance * distance
+            if classes[i] == of:
+                total += weights[i] * _cost(square, squares[i, 2]) - costs[i, 0]
+            else:
+                total += weights[i] * _cost(squares[i, 0], square) - costs[i, 0]
+        out[j] = total
+
+
+@compiled
+def swap_changes(
+    rows: Distances,
+    candidates: Indices,
+    classes: Indices,
+    weights: Ints,
+    slots: Indices,
+    near: Distances,
+    squares: Floats,
+    costs: Ints,
+    removal: Ints,
+    slot_classes: Indices,
+    is_last: npt.NDArray[np.bool_],
+    changes: Ints,
+    best: Indices,
+) -> None:
+    """Write the best medoid to replace by each candidate, and by how much the cost changes."""
+    k = len(removal)
+    by_slot = np.empty(k + 1, dtype=np.int64)  # the last one stands for no medoid, slot -1
+    found = np.empty(len(classes) + 1, dtype=np.intp)
+    for j in range(len(candidates)):
+        row, of, total = rows[j], classes[candidates[j]], np.int64(0)
+        by_slot[:k], by_slot[k] = removal, 0
+        for at in range(_within_reach(row, of, classes, near, 1, found)):
+            i = found[at]
+            distance = np.float64(row[i])
+            square, weight, now = distance * distance, weights[i], costs[i, 0]
+            own, rival = squares[i, 0], squares[i, 2]
+            if classes[i] == of:
+                new = weight * _cost(square, rival)
+                if square < own:
+                    total += new - now
+                    by_slot[slots[i, 0]] -= costs[i, 1]
+                    other = weight * _cost(square, squares[i, 3])
+                    by_slot[slots[i, 2]] += other - new - costs[i, 2]
+                else:
+                    by_slot[slots[i, 0]] += new - now - costs[i, 1]
+            else:
+                new = weight * _cost(own, square)
+                if square < rival:
+                    total += new - now
+                    by_slot[slots[i, 2]] -= costs[i, 2]
+                    other = weight * _cost(squares[i, 1], square)
+                    by_slot[slots[i, 0]] += other - new - costs[i, 1]
+                else:
+                    by_slot[slots[i, 2]] += new - now - costs[i, 2]
+        chosen = -1
+        for slot in range(k):
+            if is_last[slot] and slot_classes[slot] != of:
+                continue
+            if chosen < 0 or by_slot[slot] < by_slot[chosen]:
+                chosen = slot
+        best[j] = chosen
+        changes[j] = total + by_slot[chosen] if chosen >= 0 else 0
