@@ -21,6 +21,7 @@ DATA = Path(os.environ.get("DKMEANS_DATA", Path(__file__).parent.parent.parent /
 
 
 def main():
+    """Print the sizes of the files of one model, stored in several ways."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--clusters", type=int, default=100)
