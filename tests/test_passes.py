@@ -116,7 +116,8 @@ def every_task(X, y, setting):
 def refinement_tasks(dense, prototypes, setting):
     """List passes of refinement, which find margins 4 to 7; those of number 3 are known."""
     cost = RobustCost(10.0, 0.02, 3, 0.01)
-    units = gradient.GradientUnits(*(setting.scale.units(bound) for bound in np.full(5, 1e3)))
+    one, columns = setting.scale.units(1e3), setting.scale.units(np.full(3, 1e3))
+    units = gradient.GradientUnits(one, one, one, columns, one)
     learned = Learned.of_features(
         dense.mean(axis=0),
         dense.std(axis=0),
@@ -138,7 +139,8 @@ def refinement_tasks(dense, prototypes, setting):
         find = margin_search.FindMargins(
             projected, number, (number - 2,), margin_search.Batch(batch, 2, 7)
         )
-        yield metric_gradient.SumMetricGradient(find, learned, cost, cost.at(40.0), units, 30.0)
+        few = replace(units, points=columns[:, :2])
+        yield metric_gradient.SumMetricGradient(find, learned, cost, cost.at(40.0), few, 30.0)
     yield margin_sums.SumWinnerWeights((7, 6), units.ones)
 
 

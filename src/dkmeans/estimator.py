@@ -184,8 +184,8 @@ class DiscriminativeKMeans(
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
     At convergence every training label is fitted, noise included: set `max_clusters` or
-    `min_cluster_size` if labels are uncertain. Distances are Euclidean, so scale features that
-    have different units.
+    `min_cluster_size` if labels are uncertain. Distances are Euclidean by default, so scale
+    features that have different units, or use `metric="learned"`.
 
     Examples
     --------

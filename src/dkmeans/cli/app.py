@@ -69,6 +69,7 @@ class PictureKind(StrEnum):
     confusion = "confusion"
     margins = "margins"
     prototypes = "prototypes"
+    importances = "importances"
     growth = "growth"
 
 
