@@ -63,7 +63,7 @@ def _print(model: LoadedModel, source: Any) -> None:
 
 def _explain(model: LoadedModel, X: Any) -> dict[str, Any]:
     rows = model.scaled(X)
-    why = model.core.explain(rows)
+    why = model.core.explain(rows, features=True)
     return {
         "class": _plain(why.label),
         "cluster_id": why.id,
@@ -86,11 +86,8 @@ def _reasons(model: LoadedModel, why: Any) -> list[str]:
     names, codes = _columns(model)
     if (why.rival < 0).any():
         return [""] * len(why)
-    rows = np.asarray(why.rows.toarray() if hasattr(why.rows, "toarray") else why.rows)
-    mine, other = why.centers[why.prototype], why.centers[why.rival]
-    parts = (rows - other) ** 2 - (rows - mine) ** 2
-    shares = np.zeros((len(parts), len(names)))
-    np.add.at(shares.T, codes, parts.T)
+    shares = np.zeros((len(why), len(names)))
+    np.add.at(shares.T, codes, np.asarray(why.parts).T)
     best = np.argsort(-shares, axis=1, kind="stable")[:, :_REASONS]
     totals = np.maximum(shares, 0).sum(axis=1)
     return [
