@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 __version__ = "0.1.0"
@@ -15,6 +16,7 @@ __all__ = [
     "Condenser",
     "DiscriminativeKMeans",
     "DiscriminativeKMedoids",
+    "Landmarks",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
@@ -26,6 +28,7 @@ _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
+    "Landmarks": "landmarks",
 }
 
 

@@ -119,7 +119,9 @@ def _function(metric: str, params: dict[str, Any]) -> Callable[[Matrix, Matrix, 
         return all_distances
 
     def by_sklearn(X: Matrix, others: Matrix, out: _Array) -> None:
-        out[:] = pairwise_distances(_short(X), _short(others), metric=metric, **params)
+        out[:] = pairwise_distances(
+            with_short_indices(X), with_short_indices(others), metric=metric, **params
+        )
 
     def by_scipy(X: Matrix, others: Matrix, out: _Array) -> None:
         if metric in _BOOLEAN:
@@ -129,7 +131,7 @@ def _function(metric: str, params: dict[str, Any]) -> Callable[[Matrix, Matrix, 
     return by_sklearn if metric in _SKLEARN else by_scipy
 
 
-def _short(X: Matrix) -> Matrix:
+def with_short_indices(X: Matrix) -> Matrix:
     """Give a CSR matrix the 32-bit indices that scikit-learn's compiled distances need."""
     if not sp.issparse(X) or X.indices.dtype == np.int32:
         return X
