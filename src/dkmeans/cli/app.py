@@ -173,35 +173,47 @@ def fit(
         MetricOption, typer.Option(help="What distance is.")
     ] = MetricOption.euclidean,
     array: _Array = "X",
+    precomputed: Annotated[
+        bool,
+        typer.Option("--precomputed", help="TRAIN is a .npy matrix of distances between rows."),
+    ] = False,
+    label_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
+    ] = None,
     threads: _Threads = None,
     force: _Force = False,
     quiet: _Quiet = False,
 ) -> None:
     """Fit a model to a table with labels, and save it.
 
-    All columns of numbers are features, but the label and those left out with --drop.
+    All columns of numbers are features, but the label and those left out with --drop. With
+    --precomputed, rows are chosen as prototypes (medoids) by the distances between all rows.
     """
     from dkmeans.cli.fit_command import FitOptions, run_fit
     from dkmeans.cli.labelled_rows import Wanted
 
-    run_fit(
-        train,
-        Wanted(label, weight, drop or (), numeric_only, skip_missing, array),
-        FitOptions(
-            out,
-            max_clusters=max_clusters,
-            refine=refine.value if refine else None,
-            growth=growth.value,
-            metric=metric.value,
-            balanced=balanced,
-            standardise=standardise,
-            threads=threads,
-            test=test,
-            reject=reject,
-            force=force,
-            quiet=quiet,
-        ),
+    options = FitOptions(
+        out,
+        max_clusters=max_clusters,
+        refine=refine.value if refine else None,
+        growth=growth.value,
+        metric=metric.value,
+        balanced=balanced,
+        standardise=standardise,
+        threads=threads,
+        test=test,
+        reject=reject,
+        force=force,
+        quiet=quiet,
     )
+    if precomputed:
+        from dkmeans.cli.medoid_command import run_fit_distances
+
+        run_fit_distances(train, label_file, label, options)
+        return
+    if label_file is not None:
+        raise InputError("--label-file is for --precomputed: name a column of TRAIN with --label.")
+    run_fit(train, Wanted(label, weight, drop or (), numeric_only, skip_missing, array), options)
 
 
 @app.command(short_help="Classify the rows of a table.")

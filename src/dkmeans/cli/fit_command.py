@@ -86,7 +86,7 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
 def make_model(options: FitOptions) -> Any:
     """Make the estimator that the options ask for, behind a scaler if they do."""
     model = DiscriminativeKMeans(
-        _budget(options.max_clusters),
+        budget_of(options.max_clusters),
         refine=options.refine,  # type: ignore[arg-type]
         growth=options.growth,  # type: ignore[arg-type]
         metric=options.metric,  # type: ignore[arg-type]
@@ -101,7 +101,8 @@ def make_model(options: FitOptions) -> Any:
     return make_pipeline(StandardScaler(), model)
 
 
-def _budget(text: str | None) -> Any:
+def budget_of(text: str | None) -> Any:
+    """Read `--max-clusters`."""
     if text is None or text == "auto":
         return text
     if not text.isascii() or not text.isdigit() or int(text) < 1:

@@ -22,6 +22,9 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
         console.print(f"{title:<11}", style="bold", end="")
         say(console, text)
     console.print()
+    if model.is_medoids:
+        _medoids(console, model, clusters=clusters)
+        return
     _classes(console, model.core)
     if clusters:
         console.print()
@@ -30,19 +33,51 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
 
 def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
     core = model.core
-    kind = "discriminative k-means, " + (
+    kind = f"discriminative k-{'medoids' if model.is_medoids else 'means'}, " + (
         "rows standardised first" if model.is_scaled else "rows as they are"
     )
+    if model.takes_distances:
+        kind = "discriminative k-medoids, of distances"
     names = f": {listing(model.names, 6)}" if model.names else ", without names"
     facts = [
         ("model", f"{path.name} ({file_size(path.stat().st_size)}): {kind}"),
-        ("features", plural(core.n_features_in_, "feature") + names),
+        _width(model, names),
         ("classes", f"{len(core.classes_)}: {listing(map(label_text, core.classes_))}"),
-        ("clusters", f"{core.n_clusters_:,}"),
+        (f"{model.noun}s", f"{len(model.prototype_ids):,}"),
         ("parameters", _parameters(core)),
-        ("training", _training(core)),
+        ("training", _medoid_training(core) if model.is_medoids else _training(core)),
     ]
     return facts
+
+
+def _width(model: LoadedModel, names: str) -> tuple[str, str]:
+    if model.takes_distances:
+        return "rows", f"{model.core.n_features_in_:,}, of which distances are known"
+    return "features", plural(model.core.n_features_in_, "feature") + names
+
+
+def _medoid_training(core: Any) -> str:
+    parts = [f"{np.sum(core.medoid_sizes_):,.10g} rows"]
+    if hasattr(core, "path_"):
+        parts.append(f"error {percent(float(core.path_.training_error[-1]))} %")
+    parts.append(plural(core.n_iter_, "round"))
+    ending = "no swap lowers the cost" if core.converged_ else "ended before convergence"
+    return ", ".join([*parts, ending])
+
+
+def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:
+    """List the classes, or every medoid."""
+    labels, sizes = model.prototype_classes, model.prototype_sizes
+    if clusters:
+        table = grid("class", "medoid\n(row)", "rows")
+        for label, row, size in zip(labels, model.prototype_ids, sizes, strict=True):
+            table.add_row(label_text(label), f"{row:,}", f"{size:,.10g}")
+    else:
+        table = grid("class", "medoids", "rows")
+        for label in model.core.classes_:
+            mine = labels == label
+            table.add_row(label_text(label), f"{mine.sum():,}", f"{sizes[mine].sum():,.10g}")
+    show(console, table)
 
 
 def _parameters(core: Any) -> str:

@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import label_text, plural, say, stderr, stdout
+from dkmeans.cli.distance_files import open_distances
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.labelled_rows import count_missing, describe_missing, named_columns
 from dkmeans.cli.loaded_model import LoadedModel, load_model
@@ -28,6 +29,7 @@ from dkmeans.data.column_values import as_numbers, is_numeric, missing_numbers
 from dkmeans.data.table_formats import TableFile
 
 COLUMNS = ("class", "probability", "cluster_id", "distance")
+MEDOID_COLUMNS = ("class", "probability", "medoid", "distance")
 _DISTANCES = 1 << 22  # distances to prototypes held at once
 _ARRAY_ROWS = 1 << 16  # rows of an array predicted at once
 
@@ -51,15 +53,18 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     check_free(options.out, path, data, force=options.force)
     output_format(options.out)
     model = load_model(path)
-    check_format(data)
-    if is_array_file(data):
-        source: _Source = _Arrays(data, model, options)
+    if not model.takes_distances:
+        check_format(data)
+    if model.takes_distances:
+        source: _Source = _Distances(data, model, options)
+    elif is_array_file(data):
+        source = _Arrays(data, model, options)
     else:
         source = _Table(open_input(data), model, options)
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
-    columns = [*COLUMNS]
+    columns = [*(MEDOID_COLUMNS if model.is_medoids else COLUMNS)]
     if hasattr(model.core, "rejection_"):
         columns.append("known")
     shown = len(columns)
@@ -114,7 +119,7 @@ def predictions(
     shares = np.zeros((n, len(core.classes_)))
     tells, known = hasattr(core, "rejection_"), np.zeros(n, dtype=bool)
     rows = np.flatnonzero(~lost)
-    step = max(1, _DISTANCES // core.n_clusters_)
+    step = max(1, _DISTANCES // len(model.prototype_ids))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         part = X.take(some) if isinstance(X, pa.Table) else X[some]
@@ -125,12 +130,12 @@ def predictions(
         shares[some] = core.predict_proba(scaled)
         if tells:
             known[some] = core.is_known(scaled)
-    label = core.cluster_classes_[nearest]
+    label = model.prototype_classes[nearest]
     code = np.searchsorted(core.classes_, label)
     columns = [
         pa.array(label.tolist() if label.dtype.kind in "UO" else label, mask=lost),
         pa.array(shares[np.arange(n), code], mask=lost),
-        pa.array(core.cluster_ids_[nearest], mask=lost),
+        pa.array(model.prototype_ids[nearest], mask=lost),
         pa.array(distance, mask=lost),
     ]
     if tells:
@@ -258,3 +263,30 @@ class _Arrays(_Source):
             if self._names is not None:
                 rows = named_columns([pa.array(column) for column in X.T], self._names)
             yield [], rows, bad
+
+
+class _Distances(_Source):
+    """Distances to all training rows, or to the medoids only, for models without features."""
+
+    def __init__(self, path: Path, model: LoadedModel, options: PredictOptions) -> None:
+        self._X = open_distances(path)
+        widths = (model.core.n_features_in_, model.core.n_medoids_)
+        if self._X.shape[1] not in widths:
+            raise InputError(
+                f"{path.name} has {plural(self._X.shape[1], 'column')}; distances to the "
+                f"{widths[0]:,} training rows of the model are needed, or to its {widths[1]:,} "
+                "medoids."
+            )
+        self._path, self._options = path, options
+        self.n_rows = len(self._X)
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for start in range(0, len(self._X), _ARRAY_ROWS):
+            X = np.asarray(self._X[start : start + _ARRAY_ROWS])
+            bad: npt.NDArray[np.bool_] = np.isnan(X.max(axis=1))
+            if bad.any() and not self._options.skip_missing:
+                raise InputError(
+                    f"{self._path.name}: {count_missing(bad)}. Fill them in, or leave their "
+                    "predictions empty with --skip-missing."
+                )
+            yield [], X, bad

@@ -5,9 +5,10 @@ from typing import Any
 
 import dkmeans
 from dkmeans.atomic import write_atomically
-from dkmeans.files import contents, scaler
+from dkmeans.files import contents, medoid_contents, scaler
 from dkmeans.files.container import Arrays, Document, pack, unpack
 from dkmeans.files.refusal import RefusedError, require
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -23,7 +24,7 @@ def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) 
 
     Parameters
     ----------
-    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+    model : DiscriminativeKMeans or DiscriminativeKMedoids, or Pipeline of StandardScaler and one
         The model; it must be fitted.
     path : str or path
         The file; the usual ending is `.dkm`.
@@ -31,8 +32,11 @@ def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) 
         Whether to include `labels_`, `conflicts_` and `exemplars_`, which describe single training
         rows.
     """
-    scaling, estimator = scaler.parts(model)
-    arrays, document = contents.describe(estimator, with_labels=with_labels)
+    scaling, estimator = scaler.stored_parts(model)
+    if isinstance(estimator, DiscriminativeKMedoids):
+        arrays, document = medoid_contents.describe(estimator, with_labels=with_labels)
+    else:
+        arrays, document = contents.describe(estimator, with_labels=with_labels)
     document["scaling"] = None
     if scaling is not None:
         more, document["scaling"] = scaler.describe(model)
@@ -55,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+    model : DiscriminativeKMeans or DiscriminativeKMedoids, or Pipeline of StandardScaler and one
         Predictions and further fits are the same as with the saved model, to the last bit. Only
         the models with fewer clusters (`at`) are not kept.
 
@@ -79,7 +83,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _rebuild(arrays: Arrays, document: Document, size: int) -> Any:
     """Rebuild a model from the contents of a file of some size, all of it checked."""
     left = dict(arrays)
-    model: Any = contents.rebuild(left, document, size)
+    kind = document.get("estimator")
+    require(kind in (None, medoid_contents.KIND), "is a model of an unknown kind", "update dkmeans")
+    module: Any = contents if kind is None else medoid_contents
+    model: Any = module.rebuild(left, document, size)
     if document.get("scaling") is not None:
         model = scaler.rebuild(left, document["scaling"], model)
     require(not left, f"has arrays that no model has, such as {min(left, default='')[:40]!r}")

@@ -11,25 +11,44 @@ from sklearn.utils.validation import check_is_fitted
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import require
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 _ARRAYS = ("mean_", "var_", "scale_", "n_samples_seen_")
 
 
 def parts(model: Any) -> tuple[StandardScaler | None, DiscriminativeKMeans]:
     """Split a model into its scaler, if it has one, and its estimator; both must be fitted."""
-    if isinstance(model, DiscriminativeKMeans):
+    found = _split(model, (DiscriminativeKMeans,))
+    if found is None:
+        raise TypeError(
+            "Exports are made of a DiscriminativeKMeans or a Pipeline of StandardScaler and "
+            f"DiscriminativeKMeans, not {_name(model)}."
+        )
+    return found
+
+
+def stored_parts(model: Any) -> tuple[StandardScaler | None, Any]:
+    """Do the same for models of any kind that model files hold."""
+    found = _split(model, (DiscriminativeKMeans, DiscriminativeKMedoids))
+    if found is None:
+        raise TypeError(
+            "Files hold a DiscriminativeKMeans, a DiscriminativeKMedoids or a Pipeline of "
+            f"StandardScaler and one of them, not {_name(model)}."
+        )
+    return found
+
+
+def _split(model: Any, kinds: tuple[type, ...]) -> tuple[StandardScaler | None, Any] | None:
+    if isinstance(model, kinds):
         check_is_fitted(model)
         return None, model
     if isinstance(model, Pipeline) and len(model.steps) == 2:
         scaler, last = (step for _, step in model.steps)
-        if isinstance(scaler, StandardScaler) and isinstance(last, DiscriminativeKMeans):
+        if isinstance(scaler, StandardScaler) and isinstance(last, kinds):
             check_is_fitted(scaler)
             check_is_fitted(last)
             return scaler, last
-    raise TypeError(
-        "Files hold a DiscriminativeKMeans or a Pipeline of StandardScaler and "
-        f"DiscriminativeKMeans, not {_name(model)}."
-    )
+    return None
 
 
 def describe(pipeline: Pipeline) -> tuple[Arrays, Document]:
@@ -50,7 +69,7 @@ def describe(pipeline: Pipeline) -> tuple[Arrays, Document]:
     }
 
 
-def rebuild(arrays: Arrays, document: Any, model: DiscriminativeKMeans) -> Pipeline:
+def rebuild(arrays: Arrays, document: Any, model: Any) -> Pipeline:
     """Rebuild the pipeline; entries that are used are removed from `arrays`."""
     wrong = "has a scaling that does not make sense"
     entries = {"steps", "with_mean", "with_std", "feature_names"}

@@ -113,7 +113,7 @@ class Search:
     def best_swaps(self, candidates: Indices, rows: Distances) -> tuple[Ints, Indices]:
         """Return how the cost changes by the best swap of each candidate, and the slot to give up.
 
-        The slot is -1 where no medoid can be given up.
+        The slot is -1 for medoids, and where no medoid can be given up.
         """
         problem = self.problem
         changes = np.empty(len(candidates), dtype=np.int64)
@@ -137,6 +137,9 @@ class Search:
             )
 
         self._for_each(task, len(candidates))
+        # To replace a medoid by one that there is already would be to lose one.
+        taken = np.isin(candidates, self.medoids)
+        changes[taken], slots[taken] = 0, medoid_costs.NONE
         return changes, slots
 
     def blocks(self, candidates: Indices) -> Iterator[tuple[slice, Distances]]:
