@@ -22,8 +22,17 @@ def run_fit_distances(
     """Read distances and labels, fit, save and tell."""
     if label_file is None:
         raise InputError(
-            "--precomputed needs the labels of the rows: name their file, --label-file."
+            "--precomputed needs the labels of the rows: name their file as --label-file."
         )
+    rows_only = {
+        "--test": options.test,
+        "--reject": options.reject,
+        "--refine": options.refine,
+        "--standardise": options.standardise,
+    }
+    for name, value in rows_only.items():
+        if value:
+            raise InputError(f"{name} needs rows, and --precomputed has distances only: drop it.")
     check_free(options.out, train, label_file, force=options.force)
     D = open_distances(train)
     if D.shape[0] != D.shape[1]:

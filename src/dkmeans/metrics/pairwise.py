@@ -49,7 +49,7 @@ TRUE_METRICS = {
 }
 # Parameters that would otherwise be computed from each block of rows.
 _NEEDED = {"mahalanobis": "VI", "seuclidean": "V"}
-_BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}
+BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}
 SPARSE = {*EUCLIDEAN, "cityblock", "cosine", "l1", "manhattan"}
 
 _TILE_ROWS = 256  # fixed, as products of matrices may round differently for other sizes
@@ -124,7 +124,7 @@ def _function(metric: str, params: dict[str, Any]) -> Callable[[Matrix, Matrix, 
         )
 
     def by_scipy(X: Matrix, others: Matrix, out: _Array) -> None:
-        if metric in _BOOLEAN:
+        if metric in BOOLEAN:
             X, others = X != 0, others != 0
         out[:] = cdist(X, others, metric=metric, **params)
 
