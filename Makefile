@@ -7,9 +7,8 @@ BIN := $(VENV)/bin
 SITE := docs/_build/html
 # `worksteal` keeps most tests of a file in one worker, so that they share fixtures.
 SPREAD := -n auto --dist worksteal
-PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults clean
+.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults dist clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -55,26 +54,33 @@ faults: $(VENV)/.ready-dev  ## tests of dying workers and killed processes: some
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
 	$(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests/test_compiled.py
 
+dist: $(VENV)/.ready-dist  ## build sdist and wheel, check them, try the wheel in an environment of its own
+	$(BIN)/python tools/check_dist.py
+
 # Virtual environments, rebuilt only when pyproject.toml changes.
 
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans into $(VENV) ..."
-	@$(BIN)/python $(PIP) --editable '.[all]'
+	@tools/install $(VENV) --editable '.[all]'
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans and the tools of its developers into $(VENV) ..."
-	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@tools/install $(VENV) --editable '.[dev]'
 	@touch $@
 
 $(VENV)/.ready-docs: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans and what builds its site into $(VENV) ..."
-	@$(BIN)/python $(PIP) --editable '.[docs]'
+	@tools/install $(VENV) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.ready-dist: pyproject.toml | $(VENV)/bin/pip
+	@tools/install $(VENV) --editable '.[release]'
 	@touch $@
 
 $(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip
 	@echo "Installing the oldest supported dependencies into $(OLDEST) ..."
-	@$(OLDEST)/bin/python $(PIP) --editable '.[test]' --constraint tools/oldest.txt
+	@tools/install $(OLDEST) --editable '.[test]' --constraint tools/oldest.txt
 	@touch $@
 
 %/bin/pip:

@@ -57,4 +57,5 @@ def run(words, *more, code=0):
 
 
 def fit(*more, code=0):
-    return run("fit iris.csv --label species --max-clusters 6", *more, code=code)
+    """Fit the numbers of iris as they are."""
+    return run("fit iris.csv --label species --max-clusters 6 --raw", *more, code=code)

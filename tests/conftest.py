@@ -15,7 +15,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
-    "fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=50
+    "fuzz",
+    parent=settings.get_profile("repeatable"),
+    derandomize=False,
+    max_examples=50,
+    # Every round of `make fuzz` has its own instances of test classes.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.load_profile("repeatable")
 

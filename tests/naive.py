@@ -561,6 +561,108 @@ def relative(near, far):
     return (near - far) / (near + far) if near + far > 0 else 0.0
 
 
+def robust_cost(near, far, gap, slope, variance, n_features, least):
+    """Cost of a row, averaged over noise of a variance in each feature."""
+    sums = max(near + far + 2 * n_features * variance, least)
+    root = math.sqrt(sums**2 + math.pi / 2 * variance * slope**2 * gap)
+    return 1 / (1 + math.exp(-slope * (near - far) / root))
+
+
+class NaiveRefinement:
+    """Descent on the robust margin cost; Euclidean.
+
+    `batches` holds, for each pass, the batch of each row.
+    """
+
+    def __init__(self, X, y, w, centers, classes, batches, dtype):
+        self.X, self.y, self.w, self.classes = X, y, w, classes
+        self.active = [r for r in range(len(y)) if w[r] > 0]
+        self.batches, self.dtype = batches, dtype
+        self.weight = math.fsum(w[r] for r in self.active)
+        k, d = np.shape(centers)
+        self.d = d
+        rows = np.array([X[r] for r in self.active], dtype=float)
+        weights = np.array([w[r] for r in self.active])
+        middle = (rows * weights[:, None]).sum(axis=0) / self.weight
+        self.spread = (np.square(rows - middle).sum(axis=1) * weights).sum() / self.weight
+        self.low = rows.min(axis=0) - np.ptp(rows, axis=0) / 2
+        self.high = rows.max(axis=0) + np.ptp(rows, axis=0) / 2
+        self.least = 1e-4 * self.spread
+        found = self.margins(centers, self.active)
+        own = {r: found[r][0] for r in found}
+        scatter = 0.0
+        for i in set(own.values()):
+            cell = [r for r in own if own[r] == i]
+            mean = np.average([X[r] for r in cell], axis=0, weights=[w[r] for r in cell])
+            scatter += math.fsum(w[r] * squared(X[r], mean) for r in cell) / self.weight
+        noise = 0.5 * min(1, k * d / (0.4 * len({tuple(row) for row in rows.tolist()})))
+        self.variance = noise**2 * scatter / d
+
+    def margins(self, centers, rows):
+        stored = [[float(self.dtype(v)) for v in c] for c in centers]
+        return margins(self.X, self.y, rows, stored, self.classes, self.dtype)
+
+    def cost(self, centers, rows, slope):
+        """Sum of the costs of some rows, over the weight of all; without prototype it is 1."""
+        found, total = self.margins(centers, rows), 0.0
+        for r in rows:
+            cost = 1.0
+            if r in found:
+                own, rival, near, far, _ = found[r]
+                gap = squared(centers[own], centers[rival])
+                about = slope, self.variance, self.d, self.least
+                cost = robust_cost(near, far, gap, *about)
+            total += self.w[r] * cost
+        return total / self.weight
+
+    def gradient(self, centers, rows, slope):
+        result = np.zeros(np.shape(centers))
+        for r, (own, rival, near, far, _) in self.margins(centers, rows).items():
+            x, w_own, w_rival = (
+                np.array(v, dtype=float) for v in (self.X[r], centers[own], centers[rival])
+            )
+            gap = squared(w_own, w_rival)
+            f = robust_cost(near, far, gap, slope, self.variance, self.d, self.least)
+            sums = max(near + far + 2 * self.d * self.variance, self.least)
+            tau = math.pi / 2 * self.variance * slope**2
+            root = math.sqrt(sums**2 + tau * gap)
+            g = self.w[r] * slope * f * (1 - f)
+            by_near = g * (1 / root - (near - far) * sums / root**3)
+            by_far = g * (-1 / root - (near - far) * sums / root**3)
+            by_gap = -g * (near - far) * tau / (2 * root**3)
+            result[own] += by_near * (w_own - x) + by_gap * (w_own - w_rival)
+            result[rival] += by_far * (w_rival - x) + by_gap * (w_rival - w_own)
+        return result / self.weight
+
+    def run(self, centers, n_batches):
+        """Yield the cost that the rows have seen in each pass, and the centres after it."""
+        place = np.array(centers, dtype=float)
+        good, mean, size, steps = place.copy(), np.zeros_like(place), np.zeros(len(place)), 0
+        n_steps = len(self.batches) * n_batches
+        for batch_of in self.batches:
+            cost, won = 0.0, set()
+            for batch in range(n_batches):
+                rows = [r for r in self.active if batch_of[r] == batch]
+                stored = place.astype(self.dtype).astype(float)
+                share = steps / n_steps
+                gradient = self.gradient(stored, rows, 10 + share * 30)
+                cost += self.cost(stored, rows, 40)
+                winners = {w for *_, w in self.margins(stored, rows).values()}
+                won |= winners
+                good[list(winners)] = place[list(winners)]
+                steps += 1
+                mean = 0.9 * mean + 0.1 * gradient
+                size = 0.99 * size + 0.01 * np.square(gradient).mean(axis=1)
+                scale = np.sqrt(size / (1 - 0.99**steps))
+                scale[scale == 0] = np.inf
+                step = mean / (1 - 0.9**steps) / scale[:, None]
+                length = 0.3 * math.sqrt(self.spread / self.d) * (1 - share)
+                place = np.clip(place - length * step, self.low, self.high)
+            idle = [i for i in range(len(place)) if i not in won]
+            place[idle], mean[idle] = good[idle], 0.0
+            yield cost, place.astype(self.dtype)
+
+
 class NaiveBest(Naive):
     """Growth that makes the most of a budget."""
 

@@ -23,7 +23,7 @@ parameters = st.fixed_dictionaries(
         "repulsion": repulsions,
         "growth": growths,
         "refine": st.sampled_from([None, "margin"]),
-        "metric": st.sampled_from(["euclidean", "cosine"]),
+        "metric": st.sampled_from(["euclidean", "cosine", "learned"]),
     }
 )
 
@@ -96,7 +96,7 @@ def _expression(value):
 
 
 @st.composite
-def cases(draw, max_rows=40, weights=_WEIGHTS, auto=True):
+def cases(draw, max_rows=40, weights=_WEIGHTS):
     """Fits of all combinations of options.
 
     A seed makes a pool of rows, so that they are as varied as data are; which of them are taken,
@@ -122,7 +122,7 @@ def cases(draw, max_rows=40, weights=_WEIGHTS, auto=True):
         np.clip(X[taken], -1e12, 1e12).astype(dtype),
         y,
         w,
-        _options(draw, y, np.ones(n_rows) if w is None else w, auto),
+        _options(draw, y, np.ones(n_rows) if w is None else w),
         sparse=draw(st.booleans()),
         compiled=draw(st.booleans()),
     )
@@ -171,9 +171,9 @@ def _row_weights(rng, kind, n):
     return w
 
 
-def _options(draw, y, w, auto):
+def _options(draw, y, w):
     n_classes = int(y.max()) + 1
-    budget = draw(st.sampled_from([None, "most", "most", *(["auto"] if auto else [])]))
+    budget = draw(st.sampled_from([None, "most", "most", "auto"]))
     if budget == "most":
         budget = n_classes + draw(st.integers(0, 8))
     class_weight = draw(st.sampled_from([None, None, "balanced", "dict"]))
@@ -188,7 +188,7 @@ def _options(draw, y, w, auto):
         "repulsion": draw(repulsions),
         "growth": draw(growths),
         "refine": draw(st.sampled_from([None, "margin"])),
-        "metric": draw(st.sampled_from(["euclidean", "cosine"])),
+        "metric": draw(st.sampled_from(["euclidean", "cosine", "learned"])),
         "prune": draw(st.booleans()),
         "min_cluster_size": None if size is None else size * float(w[w > 0].mean()),
         "class_weight": class_weight,

@@ -29,6 +29,7 @@ SETTINGS = [
     {"growth": "best", "max_clusters": 12, "refine": "margin"},
     {"max_clusters": "auto"},
     {"metric": "cosine", "max_clusters": 9, "refine": "margin"},
+    {"metric": "learned", "max_clusters": 9, "refine": "margin"},
 ]
 
 

@@ -28,6 +28,7 @@ SETTINGS = [
     {"growth": "best", "max_clusters": 9, "prune": True},
     {"max_clusters": "auto", "growth": "paper"},
     {"metric": "cosine", "max_clusters": 9},
+    {"metric": "learned", "max_clusters": 9, "refine": "margin"},
 ]
 
 

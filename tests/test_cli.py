@@ -66,3 +66,16 @@ def test_without_an_extra_the_command_says_what_to_install(missing):
     assert result.returncode != 0
     assert f"needs {missing}: pip install 'dkmeans[all]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_options_offer_what_the_library_knows():
+    from dkmeans.cli.options import GrowthOption, MetricOption, RefineOption
+    from dkmeans.geometry import METRICS
+    from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
+
+    for offered, known in (
+        (GrowthOption, GROWTH_RULES),
+        (MetricOption, METRICS),
+        (RefineOption, REFINEMENTS),
+    ):
+        assert {option.value for option in offered} == set(known)

@@ -16,7 +16,8 @@ def test_fit_saves_a_model_and_tells_how_good_it_is(place, iris):
     model = dkmeans.load(place / "my.dkm")
     assert model.n_clusters_ == 6
     assert model.feature_names_in_.tolist() == NAMES
-    assert text.startswith("6 clusters of 3 classes")
+    assert text.startswith("Features: 4 numbers (sepal_length, sepal_width,")
+    assert "6 clusters of 3 classes" in text
     error = 100 * (1 - model.score(iris.select(NAMES), iris["species"].to_pylist()))
     assert f"all 150 6 {error:.2f} {error:.2f}" in text
     assert "most confused" in text
@@ -31,7 +32,7 @@ def test_formats_give_the_same_model(place, iris, kind):
             pa_csv.write_csv(iris, stream)
     else:
         write(iris, path)
-    run("fit", path, "--label", "species", "--max-clusters", 6, "--quiet")
+    run("fit", path, "--raw", "--label", "species", "--max-clusters", 6, "--quiet")
     X, y = np.column_stack([iris[n] for n in NAMES]), np.array(iris["species"].to_pylist())
     expected = dkmeans.DiscriminativeKMeans(6).fit(X, y)
     model = dkmeans.load("model.dkm")
@@ -47,7 +48,7 @@ def test_arrays(place):
     a, b = dkmeans.load("model.dkm"), dkmeans.load("b.dkm")
     np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
     assert "did you mean 'digit'?" in run(
-        "fit", "digits.npz", "--label", "digits", "--force", code=1
+        "fit", "digits.npz", "--raw", "--label", "digits", "--force", code=1
     )
     run("predict", "model.dkm", "digits.npz", "--out", "p.csv")
     assert read(place / "p.csv")["class"].to_pylist() == a.predict(X).tolist()
@@ -70,7 +71,7 @@ def test_standardisation_is_stored(place, iris):
 def test_weights(place, iris):
     weights = np.where(np.arange(150) % 3, 1.0, 0.0)
     write(iris.append_column("w", pa.array(weights)), place / "weighted.csv")
-    run("fit weighted.csv --label species --weight w --max-clusters 6")
+    run("fit weighted.csv --raw --label species --weight w --max-clusters 6")
     model = dkmeans.load("model.dkm")
     assert model.feature_names_in_.tolist() == NAMES
     assert model.cluster_sizes_.sum() == 100
@@ -80,7 +81,7 @@ def test_columns_that_are_not_numbers_are_named(place, iris):
     extra = iris.append_column("site", pa.array(["A"] * 150))
     extra = extra.append_column("nothing", pa.nulls(150))
     write(extra, place / "extra.csv")
-    words = ["fit", "extra.csv", "--label", "species", "--max-clusters", 6]
+    words = ["fit", "extra.csv", "--raw", "--label", "species", "--max-clusters", 6]
     text = run(*words, code=1)
     assert "site (text, such as 'A')" in text
     assert "nothing (empty)" in text
@@ -100,7 +101,7 @@ def test_missing_values_are_counted(place, iris):
     table = iris.set_column(1, "sepal_width", pa.array(holes))
     table = table.set_column(4, "species", pa.array(labels))
     write(table, place / "holes.csv")
-    words = ["fit", "holes.csv", "--label", "species", "--max-clusters", 6]
+    words = ["fit", "holes.csv", "--raw", "--label", "species", "--max-clusters", 6]
     counts = "6 of 150 rows have missing values, in sepal_width (5 rows), species (2 rows)"
     assert counts in run(*words, code=1)
     assert counts in run(*words, "--skip-missing")
@@ -116,24 +117,27 @@ def test_missing_values_are_counted(place, iris):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("fit irs.csv --label species", "There is no file irs.csv. Did you mean iris.csv?"),
+        ("fit irs.csv --raw --label species", "There is no file irs.csv. Did you mean iris.csv?"),
         ("fit iris.csv", "Name the column of labels with --label"),
-        ("fit iris.csv --label Specis", "did you mean 'species'?"),
-        ("fit iris.csv --label zzz", "there is sepal_length, "),
-        ("fit iris.csv --label species --max-clusters many", "a whole number >= 1, or auto"),
-        ("fit iris.csv --label species --max-clusters 2", "max_clusters=2 is less than"),
-        ("fit iris.csv --label species --weight weights", "--weight: iris.csv has no column"),
-        ("fit iris.csv --label species --out no/model.dkm", "There is no folder no"),
-        ("fit iris.csv --label species --out iris.csv --force", "name another --out"),
-        ("fit iris.csv --label sepal_length --drop species", "labels must be text or integers"),
-        ("fit empty.csv --label a", "empty.csv is empty"),
-        ("fit header.csv --label a", "has column names, but no rows"),
-        ("fit twice.csv --label b", "several columns of one name: a."),
-        ("fit broken.parquet --label a", "broken.parquet cannot be read as Parquet"),
-        ("fit ragged.csv --label a", "ragged.csv cannot be read as CSV"),
-        ("fit table.xlsx --label a", "must be one of .csv, .tsv, .parquet"),
-        ("fit . --label a", "is a folder"),
-        ("fit one.csv --label b", "two classes are needed"),
+        ("fit iris.csv --raw --label Specis", "did you mean 'species'?"),
+        ("fit iris.csv --raw --label zzz", "there is sepal_length, "),
+        ("fit iris.csv --raw --label species --max-clusters many", "a whole number >= 1, or auto"),
+        ("fit iris.csv --raw --label species --max-clusters 2", "max_clusters=2 is less than"),
+        ("fit iris.csv --raw --label species --weight weights", "--weight: iris.csv has no column"),
+        ("fit iris.csv --raw --label species --out no/model.dkm", "There is no folder no"),
+        ("fit iris.csv --raw --label species --out iris.csv --force", "name another --out"),
+        (
+            "fit iris.csv --raw --label sepal_length --drop species",
+            "labels must be text or integers",
+        ),
+        ("fit empty.csv --raw --label a", "empty.csv is empty"),
+        ("fit header.csv --raw --label a", "has column names, but no rows"),
+        ("fit twice.csv --raw --label b", "several columns of one name: a."),
+        ("fit broken.parquet --raw --label a", "broken.parquet cannot be read as Parquet"),
+        ("fit ragged.csv --raw --label a", "ragged.csv cannot be read as CSV"),
+        ("fit table.xlsx --raw --label a", "must be one of .csv, .tsv, .parquet"),
+        ("fit . --raw --label a", "one kind is needed"),
+        ("fit one.csv --raw --label b", "two classes are needed"),
         ("inspect iris.csv", "iris.csv is a table, where a model (.dkm) is needed"),
         ("inspect broken.dkm", "is not a dkmeans model"),
         ("predict broken.dkm iris.csv --out p.csv", "is not a dkmeans model"),
@@ -193,7 +197,7 @@ def test_kinds_of_labels(place):
         ("brackets", np.where(x > 0, "[red]b[/red]", "[a]").tolist(), ["[a]", "[red]b[/red]"]),
     ]:
         write(pa.table({"x": x, "flag": x > 0.5, "label": labels}), "kinds.parquet")
-        text = run(f"fit kinds.parquet --label label --max-clusters 2 --out {name}.dkm")
+        text = run(f"fit kinds.parquet --raw --label label --max-clusters 2 --out {name}.dkm")
         assert dkmeans.load(f"{name}.dkm").classes_.tolist() == expected
         assert f" {expected[0]} 20 " in text
 
@@ -202,19 +206,19 @@ def test_labels_of_a_test_file_are_of_the_same_kind(place):
     lines = [f"{i},{'1' if i < 20 else 'z'}" for i in range(40)]
     (place / "train.csv").write_text("\n".join(["x,label", *lines]))
     (place / "test.csv").write_text("\n".join(["label,x", *(f"1,{i}" for i in range(9))]))
-    text = run("fit train.csv --label label --test test.csv")
+    text = run("fit train.csv --raw --label label --test test.csv")
     assert "1 20 1 0.00 0.00 z 20 1 0.00 -" in text
-    message = run("fit test.csv --label label --test train.csv --out b.dkm", code=1)
+    message = run("fit test.csv --raw --label label --test train.csv --out b.dkm", code=1)
     assert "two classes are needed" in message
     (place / "numbers.csv").write_text("\n".join(["label,x", *(f"{i % 2},{i}" for i in range(9))]))
-    message = run("fit numbers.csv --label label --test train.csv --out b.dkm", code=1)
+    message = run("fit numbers.csv --raw --label label --test train.csv --out b.dkm", code=1)
     assert "train.csv: the labels are text, such as 1, those of the model are numbers" in message
 
 
 def test_semicolons_and_a_byte_order_mark(place):
     lines = [f"{i};{i % 7};{'a' if i < 20 else 'b'}" for i in range(40)]
     (place / "semicolons.csv").write_text("\n".join(["alpha;beta;kind", *lines]), "utf-8-sig")
-    run("fit semicolons.csv --label kind")
+    run("fit semicolons.csv --raw --label kind")
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["alpha", "beta"]
     run("predict model.dkm semicolons.csv --out p.csv")
     assert read("p.csv").column_names[:3] == ["alpha", "beta", "kind"]
@@ -223,9 +227,9 @@ def test_semicolons_and_a_byte_order_mark(place):
 @pytest.mark.parametrize("width", [100, 50])
 def test_bar_in_a_terminal(place, iris, width):
     from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
-    from dkmeans.cli.labelled_rows import Wanted, read_labelled
+    from dkmeans.cli.labelled_rows import Wanted, read_numbers
 
-    rows = read_labelled(place / "iris.csv", Wanted("species"))
+    rows = read_numbers(place / "iris.csv", Wanted("species"))
     for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
         options = FitOptions(place, max_clusters=budget, refine=refine)
         screen = Console(file=io.StringIO(), force_terminal=True, width=width)
@@ -253,7 +257,7 @@ def test_warnings_speak_of_options(place):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
     write(pa.table({"a": X[:, 0], "b": X[:, 1], "noise": labels}), "noise.csv")
-    text = run("fit noise.csv --label noise")
+    text = run("fit noise.csv --raw --label noise")
     assert "Note: " in text
     assert "so noise is probably fitted too: set --max-clusters." in text
-    assert run("fit noise.csv --label noise --force --quiet") == ""
+    assert run("fit noise.csv --raw --label noise --force --quiet") == ""

@@ -56,7 +56,7 @@ def test_predict_finds_columns_by_name(place, iris):
 def test_predict_tells_what_is_known(place, iris, scaling):
     write(iris.take(np.arange(50, 150, 2)), "train.csv")
     write(iris.take(np.arange(1, 150, 2)), "held-out.csv")  # with a class that is not trained
-    train = "fit train.csv --label species --force"
+    train = "fit train.csv --raw --label species --force"
     told = run(train, *scaling, "--test", "held-out.csv", "--reject", "0.1")
     rate = re.search(r"Rejects at most ([\d.]+) % of rows of known classes", told)[1]
     assert 5 < float(rate) <= 10
@@ -125,7 +125,7 @@ def test_predict_without_column_names(place, iris):
 
 def test_works_in_a_pipe_and_in_a_narrow_terminal(place):
     environment = {**os.environ, "COLUMNS": "40", "NO_COLOR": "1"}
-    command = [*START, "fit", "iris.csv", "--label", "species", "--test", "iris.csv"]
+    command = [*START, "fit", "iris.csv", "--raw", "--label", "species", "--test", "iris.csv"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout + result.stderr

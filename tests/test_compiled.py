@@ -19,7 +19,7 @@ from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.reference import squared_distances
-from dkmeans.kernels.rowhash import hash_rows
+from dkmeans.kernels.rowhash import hash_rows, sampling_hashes
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
 from dkmeans.passes import changed
 from dkmeans.prototypes import Prototypes
@@ -136,6 +136,9 @@ def test_hashes(block):
     X, *_ = block
     X[3, :4] = 0.0, -0.0, X.dtype.type(2.0**-480), -X.dtype.type(2.0**-481)
     np.testing.assert_array_equal(hash_rows(X), hash_rows(X, loops))
+    largest = np.abs(X).max(axis=0).astype(np.float64)
+    largest[:3] = 0.0, 1e-300, 1e300
+    np.testing.assert_array_equal(sampling_hashes(X, largest), sampling_hashes(X, largest, loops))
 
 
 def test_sides(block):

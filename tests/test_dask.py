@@ -42,6 +42,7 @@ SETTINGS = [
     {"max_clusters": 6, "refine": "margin", "max_iter": 6},
     {"max_clusters": "auto", "growth": "paper", "max_iter": 8},
     {"metric": "cosine", "max_clusters": 6},
+    {"metric": "learned", "max_clusters": 6, "refine": "margin"},
 ]
 
 

@@ -8,31 +8,50 @@ os.environ.setdefault(
     "SCIPY_ARRAY_API", "1"
 )  # lets the array API check run; before SciPy is loaded
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids, Landmarks
 
+QUICK = [
+    DiscriminativeKMeans(),
+    DiscriminativeKMeans(max_clusters=10, growth="paper", repulsion=0.25),
+    DiscriminativeKMeans(prune=True, min_cluster_size=2),
+    DiscriminativeKMeans(growth="paper"),
+    DiscriminativeKMeans(metric="cosine"),
+    DiscriminativeKMedoids(),
+    DiscriminativeKMedoids(max_medoids=None),
+    DiscriminativeKMedoids(max_medoids=10, metric="manhattan"),
+    Landmarks(),
+    Landmarks(10, metric="laplacian"),
+    Landmarks(10, metric="cityblock", selection="medoids"),
+    Landmarks(10, metric="precomputed"),
+]
+SLOW = [
+    DiscriminativeKMeans(max_clusters=10, refine="margin"),
+    DiscriminativeKMeans(max_clusters="auto"),
+    DiscriminativeKMeans(metric="learned"),
+]
+# Checks that make dozens of fits: of every sparse format, and of data sets of every kind. With slow
+# options they are for `make studies`.
+MANY_FITS = {
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_array",
+    "check_classifiers_train",
+}
+
+
+def checks():
+    """Yield every estimator with each of its checks."""
+    for estimator in (*QUICK, *SLOW):
+        for instance, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            is_slow = name in MANY_FITS and any(estimator is slow for slow in SLOW)
+            marks = [pytest.mark.study] if is_slow else []
+            yield pytest.param(instance, check, marks=marks, id=f"{estimator!r}-{name}")
+
 
 @pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
-@parametrize_with_checks(
-    [
-        DiscriminativeKMeans(),
-        DiscriminativeKMeans(max_clusters=10, growth="paper", repulsion=0.25),
-        DiscriminativeKMeans(prune=True),
-        DiscriminativeKMeans(min_cluster_size=2),
-        DiscriminativeKMeans(growth="paper"),
-        DiscriminativeKMeans(max_clusters=10, refine="margin"),
-        DiscriminativeKMeans(max_clusters="auto"),
-        DiscriminativeKMeans(metric="cosine"),
-        DiscriminativeKMedoids(),
-        DiscriminativeKMedoids(max_medoids=None),
-        DiscriminativeKMedoids(max_medoids=10, metric="manhattan"),
-        Landmarks(),
-        Landmarks(10, metric="laplacian"),
-        Landmarks(10, metric="cityblock", selection="medoids"),
-        Landmarks(10, metric="precomputed"),
-    ]
-)
+@pytest.mark.parametrize(("estimator", "check"), checks())
 def test_estimator_check(estimator, check):
     check(estimator)
 

@@ -155,7 +155,7 @@ class TestRoundTrip:
         assert_same(small, there_and_back(small, folder))
         again = there_and_back(model, folder)
         assert again.path_.clusters.tolist() == model.path_.clusters.tolist()
-        with pytest.raises(ValueError, match="not kept in model files"):
+        with pytest.raises(ValueError, match="without the models on the way"):
             again.at(10)
 
     def test_auto_and_conflicts_come_back(self, folder):
@@ -233,8 +233,8 @@ class TestSaving:
             DiscriminativeKMeans().save(tmp_path / "model.dkm")
         with pytest.raises(TypeError, match="not StandardScaler"):
             save(StandardScaler(), tmp_path / "model.dkm")
-        with pytest.raises(TypeError, match="Pipeline of MinMaxScaler, DiscriminativeKMeans"):
-            save(make_pipeline(MinMaxScaler(), fitted).fit(ROWS, CODES), tmp_path / "model.dkm")
+        with pytest.raises(NotFittedError):
+            save(make_pipeline(MinMaxScaler(), fitted), tmp_path / "model.dkm")
         with pytest.raises(ValueError, match="max_iter"):
             clone(fitted).fit(ROWS, CODES).set_params(max_iter=0).save(tmp_path / "model.dkm")
         assert os.listdir(tmp_path) == []
@@ -472,7 +472,7 @@ HOSTILE = {
     "a weight unit of zero": put("fitted", "weight_unit", value=0),
     "no document to speak of": lambda d, a: d.clear(),
     "version 0": put("format_version", value=0),
-    "version 2": put("format_version", value=2),
+    "version 3": put("format_version", value=3),
     "version as text": put("format_version", value="1"),
     "a version of many digits": put("format_version", value=10**4000),
     "a scaling that is none": put("scaling", value=[1]),

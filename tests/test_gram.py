@@ -14,7 +14,8 @@ from dkmeans.growth.round import Children, next_children
 from dkmeans.growth.run import Run
 from dkmeans.prepare import prepare
 from dkmeans_paper import jobs
-from dkmeans_paper.gram import Sums, grow, inner_products, k_means
+from dkmeans_paper.gram import grow, inner_products, k_means
+from dkmeans_paper.rounds import Sums
 
 NOBODY = np.empty(0, dtype=np.intp)
 REPULSIONS = st.sampled_from([0.0, 0.25, 0.5, 1.0, "size"])

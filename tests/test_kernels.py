@@ -1,5 +1,6 @@
 """Kernels against slow and obvious computations."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -19,7 +20,7 @@ from dkmeans.kernels.distances import OwnDistances, all_distances, on_far_side
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import squared_distances, stable_squares
-from dkmeans.kernels.rowhash import hash_rows
+from dkmeans.kernels.rowhash import hash_rows, salted, sampling_hashes
 from dkmeans.kernels.tally import add_sums, exact_totals, group_sums, group_totals
 
 loops = loops_for(np.empty((1, ENOUGH)))
@@ -328,6 +329,34 @@ def test_hashes_agree_for_dense_and_sparse_and_for_signed_zeros(X, dtype):
     hashes = hash_rows(X)
     assert (hashes == hash_rows(sp.csr_array(X))).all()
     assert (hashes == hash_rows(np.where(X == 0, dtype(-0.0), X))).all()
+
+
+@given(X=matrices(), dtype=strategies.dtypes, shifts=st.lists(st.integers(-60, 60), min_size=1))
+def test_sampling_hashes_do_not_depend_on_layout_type_or_powers_of_two(X, dtype, shifts):
+    X = np.where(np.abs(X) < 1e-15, 0.0, np.clip(X, -1e15, 1e15)).astype(dtype)
+    hashes = sampling_hashes(X, np.abs(X).max(axis=0))
+    factors = 2.0 ** np.resize(shifts, X.shape[1])
+    for other in (
+        sp.csr_array(X),
+        X.astype(np.float64),
+        np.where(X == 0, dtype(-0.0), X),
+        X * factors.astype(dtype),
+    ):
+        dense = other.toarray() if sp.issparse(other) else other
+        assert (sampling_hashes(other, np.abs(dense).max(axis=0)) == hashes).all()
+
+
+@pytest.mark.parametrize("n_columns", [1, 5])
+def test_salted_hashes_draw_other_rows_each_time(n_columns):
+    X = np.random.default_rng(0).normal(size=(4000, n_columns)).round(2).astype(np.float32)
+    X = np.unique(X, axis=0)
+    hashes = sampling_hashes(X, np.abs(X).max(axis=0))
+    assert len(np.unique(hashes)) == len(X)
+    drawn = np.array([salted(hashes, salt) < np.uint64(2**62) for salt in range(8)])
+    assert (np.abs(drawn.mean(axis=1) - 0.25) < 4 * np.sqrt(0.25 * 0.75 / len(X))).all()
+    both = np.array([(a & b).mean() for a, b in itertools.combinations(drawn, 2)])
+    assert (np.abs(both - 0.25**2) < 5 * np.sqrt(0.06 / len(X))).all()
+    assert len(np.unique(salted(hashes, 3))) == len(X)
 
 
 def test_hashes_tell_rows_apart():

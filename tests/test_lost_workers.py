@@ -124,6 +124,7 @@ def lazy(*arrays):
         ({"max_clusters": "auto", "growth": "paper"}, 37),
         ({"max_clusters": "auto"}, 701),
         ({"metric": "cosine", "max_clusters": 6}, 9),
+        ({"metric": "learned", "max_clusters": 6, "refine": "margin"}, 9),
     ],
 )
 def test_a_worker_may_be_lost_at_any_moment(fit, rows, parameters, step):

@@ -130,7 +130,11 @@ TABLES = {
     "spaces as labels": ("t.csv", lines([" ", *KINDS[CODES][1:]]), "missing"),
     "text in the last row": ("t.csv", lines(x=[*X[1:], "five"]), "not numbers"),
     "an empty column": ("t.csv", lines(z=[""] * 60), "not numbers"),
-    "decimal commas": ("t.csv", lines(x=["1,5"] * 60, separator=";"), "not numbers"),
+    "decimal commas": (
+        "t.csv",
+        lines(x=[str(x).replace(".", ",") for x in X], separator=";"),
+        WHOLE,
+    ),
     "fractions as labels": ("t.csv", lines(X), "labels must be text or integers"),
     "floats beyond integers": ("t.parquet", stored(kind=CODES * 1e19), "as integers or text"),
     "dates as features": ("t.csv", lines(x=["2024-01-01"] * 60), "not numbers"),
@@ -153,10 +157,10 @@ def test_the_same_model_or_the_same_refusal(place, monkeypatch, case, block_byte
     if isinstance(expected, str):
         with pytest.raises(SourceError, match=expected):
             library.fit(path, "kind")
-        assert re.search(expected, run("fit", path, "--label", "kind", code=1))
+        assert re.search(expected, run("fit", path, "--raw", "--label", "kind", code=1))
         return
     library.fit(path, "kind")
-    run("fit", path, "--label", "kind", "--max-clusters", 6, "--quiet")
+    run("fit", path, "--raw", "--label", "kind", "--max-clusters", 6, "--quiet")
     command = dkmeans.load("model.dkm")
     for name in ("classes_", "cluster_centers_", "cluster_classes_", "feature_names_in_"):
         one, other = getattr(library, name), getattr(command, name)
@@ -196,7 +200,7 @@ def little_memory(monkeypatch):
 def test_large_tables_are_read_in_blocks(place, monkeypatch, path, options):
     text = lines(names="x,w,kind", z=1 + CODES)
     (place / path).write_bytes(gzip.compress(text.encode()) if path[-1] == "z" else text.encode())
-    words = f"fit {path} --label kind --max-clusters 6 --test {path} {options}"
+    words = f"fit {path} --raw --label kind --max-clusters 6 --test {path} {options}"
     told = run(words, "--out", "a.dkm")
     assert "blocks" not in told
     monkeypatch.setattr(labelled_rows, "total_memory", lambda: 3000)
@@ -214,7 +218,7 @@ def test_large_tables_are_read_in_blocks(place, monkeypatch, path, options):
 @pytest.mark.usefixtures("little_memory")
 def test_large_tables_are_standardised(place):
     (place / "t.csv").write_text(lines())
-    run("fit t.csv --label kind --max-clusters 6 --standardise --test t.csv --reject 0.1")
+    run("fit t.csv --raw --label kind --max-clusters 6 --standardise --test t.csv --reject 0.1")
     model = dkmeans.load("model.dkm")
     np.testing.assert_allclose(model[0].mean_, [X.mean(), Z.mean()])
     assert model.feature_names_in_.tolist() == ["x", "z"]
@@ -226,12 +230,12 @@ def test_large_tables_are_standardised(place):
 @pytest.mark.usefixtures("little_memory")
 def test_missing_values_in_large_tables(place):
     (place / "t.csv").write_text(lines(x=["?", *X[1:]]))
-    told = run("fit t.csv --label kind --max-clusters 6", code=1)
+    told = run("fit t.csv --raw --label kind --max-clusters 6", code=1)
     assert "t.csv, rows 1 to 16: 1 of 16 rows has missing values, in x (1 row)." in told
-    run("fit t.csv --label kind --max-clusters 6 --skip-missing")
+    run("fit t.csv --raw --label kind --max-clusters 6 --skip-missing")
     assert dkmeans.load("model.dkm").cluster_sizes_.sum() == 59
     (place / "t.csv").write_text(lines(["oak"] * 60))
-    assert "have the label oak; two classes" in run("fit t.csv --label kind --force", code=1)
+    assert "have the label oak; two classes" in run("fit t.csv --raw --label kind --force", code=1)
 
 
 def test_empty_batches_are_no_harm(place):

@@ -14,6 +14,7 @@ from dkmeans.exact.grids import Grids, Scale
 from dkmeans.passes import (
     assignment,
     facts,
+    features,
     grouping,
     margin_search,
     margin_sums,
@@ -103,6 +104,8 @@ def every_task(X, y, setting):
     yield assignment.Rename(np.array([0, -1, 1]))
     yield assignment.LabelLost(one.take(np.array([0, 2])))
     yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
+    yield features.SumMoments(np.array([0.0, -99.0, 0.0]), np.full(3, 2.0**-8), unit)
+    yield features.SumProducts(np.array([0.0, 1.0, 0.0]), np.array([3.0, 0.5, 0.0]), 1.0)
 
 
 def held_out_task():

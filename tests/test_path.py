@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import trail
 from dkmeans.growth.held_out import hold_out
-from dkmeans.kernels.rowhash import hash_rows
+from dkmeans.kernels.rowhash import hash_rows, salted, sampling_hashes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
@@ -220,7 +220,8 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     X, y = (part[:300] for part in digits)
     y = np.where(np.random.default_rng(0).random(300) < 0.15, y[::-1], y)  # no model is perfect
     model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
-    parts = [part.items >= 0 for part in hold_out(hash_rows(X), y, None, 10)]
+    hashes = salted(sampling_hashes(X, np.abs(X).max(axis=0)), 0)
+    parts = [part.items >= 0 for part in hold_out(hashes, y, None, 10)]
     path = model.path_
     wrong = {}  # on all parts
     for held in parts:

@@ -44,10 +44,10 @@ def assert_same(a, b):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weighted):
-    X, y = noisy(1500, dtype=dtype)
+    X, y = noisy(600, dtype=dtype)
     w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
     first = DiscriminativeKMeans(n_threads=1).fit(X, y, w)
-    for n_threads, memory_mb in ((1, 0.05), (2, None), (2, 0.7), (3, 0.05), (3, 100)):
+    for n_threads, memory_mb in ((1, 0.05), (2, None), (2, 0.3), (3, 0.05)):
         again = DiscriminativeKMeans(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
         assert_same(first, again)
 
@@ -55,7 +55,7 @@ def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weight
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bit_identical_with_the_best_growth_and_refinement(dtype, weighted):
-    X, y = noisy(800, dtype=dtype)
+    X, y = noisy(400, dtype=dtype)
     w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
     model = DiscriminativeKMeans(30, growth="best", refine="margin")
     first = clone(model).set_params(n_threads=1).fit(X, y, w)
@@ -81,7 +81,7 @@ print(hashlib.sha256(m.cluster_centers_.tobytes() + m.labels_.tobytes()).hexdige
             text=True,
             check=True,
         ).stdout
-        for threads, memory in (("1", "0.1"), ("2", "1"), ("3", "50"))
+        for threads, memory in (("1", "0.1"), ("3", "50"))
     }
     assert len(found) == 1
 
@@ -223,8 +223,8 @@ def test_probabilities_sum_to_one_however_far_the_rows(data, scale):
 
 
 def test_float32_stays_float32_without_a_float64_copy():
-    X, y = noisy(20_000, 128, np.float32, n_classes=3)
-    model = DiscriminativeKMeans(max_clusters=30, memory_mb=4, n_threads=2)
+    X, y = noisy(8000, 128, np.float32, n_classes=3)
+    model = DiscriminativeKMeans(max_clusters=12, memory_mb=1, n_threads=2)
     model.fit(X[:100], y[:100])  # whatever is set up once is set up now
     tracemalloc.start()
     model.fit(X, y)
@@ -351,7 +351,7 @@ def test_real_weights_in_any_order(class_weight, refine):
     w = np.random.default_rng(0).uniform(0, 2, len(y))
     model = DiscriminativeKMeans(8, growth="paper", class_weight=class_weight, refine=refine)
     one, conflict = clone(model).fit(X, y, w), clone(model).fit(np.zeros((60, 1)), y, w)
-    for seed in range(3):
+    for seed in range(2):
         order = np.random.default_rng(seed).permutation(len(y))
         batches = [(X[rows], y[rows], w[rows]) for rows in np.array_split(order, 4)]
         for data in ((X[order], y[order], w[order]), (lambda b=batches: iter(b), None)):

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
-from naive import distance, margins, relative, squared, unit_vector
+from naive import NaiveRefinement, distance, margins, relative, squared, unit_vector
 from parted import rows_of
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -17,7 +17,13 @@ from sklearn.model_selection import train_test_split
 from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import refine as refine_module
 from dkmeans.growth.margins import Field
+from dkmeans.growth.robust_field import RobustField
+from dkmeans.growth.round import Children
+from dkmeans.growth.rules import Rules
+from dkmeans.growth.run import Run
 from dkmeans.kernels import compiled
+from dkmeans.kernels.rowhash import salted, sampling_hashes
+from dkmeans.passes.margin_search import Batch
 from dkmeans.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -67,31 +73,124 @@ def test_margins_are_those_of_the_oracle(data):
         )
 
 
+def noisy_rows(weights, shift=0.0):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    X = np.round(rng.normal(size=(60, 4)) + y[:, None], 2) + shift
+    w = {"none": None, "whole": rng.integers(1, 5, 60).astype(float)}.get(
+        weights, rng.uniform(0, 3, 60) * (np.arange(60) % 7 > 0)
+    )
+    prototypes = some_prototypes(X, y)
+    return X, y, w, replace(prototypes, centers=prototypes.centers + 0.3)
+
+
+def naive_refinement(X, y, w, prototypes, n_batches, n_passes):
+    w = np.ones(len(y)) if w is None else w
+    largest = np.abs(X[w > 0]).max(axis=0)
+    hashes = salted(sampling_hashes(X, largest), 0)
+    batches = [salted(hashes, p) % np.uint64(n_batches) for p in range(n_passes)]
+    about = prototypes.centers, prototypes.classes.tolist(), batches, X.dtype.type
+    return NaiveRefinement(X, y, w.tolist(), *about)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", ["none", "whole", "real"])
 def test_the_gradient_is_that_of_the_cost(sparse, weights):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 60)
-    X = rng.normal(size=(60, 4)) + y[:, None] + 100.0 * (not sparse)
-    w = {"none": None, "whole": rng.integers(0, 5, 60).astype(float)}.get(
-        weights, rng.uniform(0, 3, 60)
-    )
-    prototypes = some_prototypes(X, y)
-    prototypes = Prototypes(prototypes.centers + 0.3, prototypes.classes, prototypes.ids)
-    field = Field(rows_of(sp.csr_array(X) if sparse else X, y, w, 3, [20, 20, 45]))
+    X, y, w, prototypes = noisy_rows(weights, 100.0 * (not sparse))
+    oracle = naive_refinement(X, y, w, prototypes, 1, 1)
+    rows = rows_of(sp.csr_array(X) if sparse else X, y, w, 3, [20, 20, 45])
+    field = RobustField(rows, prototypes)
+    assert field.final_cost.variance == pytest.approx(oracle.variance)
     slope = 7.0
-    gradient = field.gradient(prototypes.centers, field.margins(prototypes), slope)
-    expected = np.zeros_like(gradient)
-    for i in range(gradient.shape[0]):
-        for j in range(gradient.shape[1]):
+    found = field.batch_gradient(prototypes, slope, Batch(0, 1, 0))
+    cost = oracle.cost(prototypes.centers, oracle.active, SLOPE)
+    assert field.unpaid(found.paid) == pytest.approx(cost, rel=1e-9)
+    assert field.robust_cost(found.margins, prototypes) == field.unpaid(found.paid)
+    expected = np.zeros_like(found.gradient)
+    for i in range(expected.shape[0]):
+        for j in range(expected.shape[1]):
             sides = []
             for step in (1e-6, -1e-6):
                 moved = prototypes.centers.copy()
                 moved[i, j] += step
-                sides.append(cost_of(moved, prototypes.classes, X, y, w, slope))
-            expected[i, j] = (sides[0] - sides[1]) / 2e-6
-    scale = np.linalg.norm(expected) / np.linalg.norm(gradient)  # they differ by a factor
-    np.testing.assert_allclose(gradient * scale, expected, atol=1e-6 * np.abs(expected).max())
+                sides.append(oracle.cost(moved, oracle.active, slope))
+            expected[i, j] = (sides[0] - sides[1]) / 4e-6  # the factor of squares is left out
+    np.testing.assert_allclose(found.gradient, expected, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        found.gradient,
+        oracle.gradient(prototypes.centers, oracle.active, slope),
+        atol=1e-8 * np.abs(expected).max(),
+    )
+
+
+@pytest.mark.parametrize("n_batches", [1, 3])
+@pytest.mark.parametrize("weights", ["none", "whole", "real"])
+def test_passes_are_those_of_the_oracle(monkeypatch, n_batches, weights):
+    monkeypatch.setattr(refine_module, "MAX_BATCHES", n_batches)
+    monkeypatch.setattr(refine_module, "BATCH_ROWS", 5)
+    monkeypatch.setattr(refine_module, "PASSES", 6)
+    monkeypatch.setattr(refine_module, "LEAST_PASSES", 1.0)
+    X, y, w, prototypes = noisy_rows(weights)
+    oracle = naive_refinement(X, y, w, prototypes, n_batches, 6)
+    run = Run(rows_of(X, y, w, 3, [20, 20, 45]), Rules(1.0, 6, 300))
+    state = run.advance(
+        run.begin(), "grow", Children(np.zeros(6, int), prototypes.classes, prototypes.centers)
+    )
+    steps = list(refine_module.refine_margins(run, state))
+    expected = list(oracle.run(prototypes.centers, n_batches))
+    assert len(steps) == len(expected) + 1
+    for step, (cost, centers) in zip(steps, expected, strict=False):
+        assert step.cost == pytest.approx(cost, rel=1e-6)
+        np.testing.assert_allclose(step.prototypes.centers, centers, atol=1e-6)
+    start = oracle.cost(prototypes.centers, oracle.active, SLOPE)
+    end = oracle.cost(expected[-1][1], oracle.active, SLOPE)
+    best = min([start, end] + [cost for cost, _ in expected] * (n_batches == 1))
+    won = {winner for *_, winner in oracle.margins(expected[-1][1], oracle.active).values()}
+    if len(won) == len(prototypes):
+        assert steps[-1].margin_cost == pytest.approx(best, rel=1e-6)
+    else:  # a prototype was placed next to another
+        assert steps[-1].margin_cost < best
+
+
+def test_a_pass_visits_every_row_once():
+    X, y, w, prototypes = noisy_rows("real")
+    rows = rows_of(X, y, w, 3, [20, 20, 45])
+    field = RobustField(rows, prototypes)
+    found = [field.batch_gradient(prototypes, 7.0, Batch(b, 4, 9)) for b in range(4)]
+    joined = field.joined([one.margins for one in found])
+    whole = field.batch_gradient(prototypes, 7.0, Batch(0, 1, 9))
+    assert (joined.counts == whole.margins.counts).all()
+    assert len({tuple(one.margins.counts) for one in found}) > 1
+    assert field.moved(joined, whole.margins) == 0
+    assert field.unpaid(np.sum([one.paid for one in found], axis=0)) == field.unpaid(whole.paid)
+    gradient = np.sum([one.gradient for one in found], axis=0)
+    np.testing.assert_allclose(gradient, whole.gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_batches_depend_on_values_only(monkeypatch, metric):
+    """Order of rows, layout, copies and powers of two change nothing, as without batches."""
+    monkeypatch.setattr(refine_module, "BATCH_ROWS", 30)
+    X, y = load_wine(return_X_y=True)
+    model = DiscriminativeKMeans(9, refine="margin", metric=metric)
+    expected = clone(model).fit(X, y)
+    plan = refine_module._Plan.of(178, 300)
+    assert (plan.n_batches, plan.n_passes) == (5, 22)
+    order = np.random.default_rng(0).permutation(len(y))
+    shuffled = clone(model).fit(X[order], y[order])
+    assert shuffled.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes()
+    for name, rows, labels, weights, which in of_other_layouts_and_weights(X, y):
+        found = clone(model).fit(rows, labels, weights)
+        assert found.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
+        assert (found.labels_ == expected.labels_[which]).all(), name
+
+
+def test_the_descent_ends_when_the_cost_has_stopped_falling():
+    plan = refine_module._Plan(1, 20)
+    falling = [0.9**p for p in range(20)]
+    assert [plan.is_over(falling[:n]) for n in (0, 5, 19, 20)] == [False, False, False, True]
+    flat = [0.5] * 20
+    assert [plan.is_over(flat[:n]) for n in (5, 10, 11)] == [False, False, True]
 
 
 @settings(max_examples=strategies.examples(60))
@@ -114,7 +213,9 @@ def test_the_cost_never_ends_higher_than_it_began(data, parameters):
         return  # the labels that count are the majority's
     if parameters["metric"] == "cosine":  # the cost is that of the directions
         X = np.array([unit_vector(x, X.dtype.type) for x in X], dtype=X.dtype)
-    costs = [cost_of(m.cluster_centers_, m.cluster_classes_, X, y, w) for m in (before, after)]
+    start = Prototypes(before.cluster_centers_, before.cluster_classes_, before.cluster_ids_)
+    oracle = naive_refinement(X, y, w, start, 1, 1)
+    costs = [oracle.cost(m.cluster_centers_, oracle.active, SLOPE) for m in (before, after)]
     assert costs[1] <= costs[0] * (1 + 1e-9) + 1e-12
 
 
@@ -153,13 +254,16 @@ def test_all_that_is_fitted_belongs_together(digits):
     np.testing.assert_allclose(model.inertia_, (closest**2).sum(), rtol=1e-10)
     history = model.history_
     refining = np.asarray(history.phase) == "refine"
-    assert refining.sum() == refine_module.PASSES + 1
+    assert refine_module.PASSES // 2 < refining.sum() <= refine_module.PASSES + 1
     assert not refining[: len(refining) - refining.sum()].any()
     cost = np.asarray(history.cost)
     assert not np.isnan(cost).any()
-    assert cost[-1] <= cost[~refining][-1]
-    expected = cost_of(model.cluster_centers_, model.cluster_classes_, X, y)
-    np.testing.assert_allclose(cost[-1], expected, rtol=1e-9)
+    start = DiscriminativeKMeans(40).fit(X, y)
+    prototypes = Prototypes(start.cluster_centers_, start.cluster_classes_, start.cluster_ids_)
+    oracle = naive_refinement(X, y, None, prototypes, 1, 1)
+    before, after = (oracle.cost(m.cluster_centers_, oracle.active, SLOPE) for m in (start, model))
+    np.testing.assert_allclose(cost[refining][[0, -1]], [before, after], rtol=1e-9)
+    assert after < before
     assert model.n_iter_ == len(history) == history.round[-1]
     impurity = 1 - np.mean(
         [np.bincount(y[model.labels_ == i]).max() for i in range(40)] / np.float64(1)
@@ -217,8 +321,8 @@ def of_other_layouts_and_weights(X, y):
 @pytest.mark.parametrize("load", [load_wine, load_iris])
 def test_other_layouts_and_constant_weights_change_nothing(monkeypatch, load, size_of_compiled):
     monkeypatch.setattr(compiled, "ENOUGH", size_of_compiled)
-    X, y = load(return_X_y=True)
-    model = DiscriminativeKMeans(15, refine="margin")
+    X, y = (part[::2] for part in load(return_X_y=True))
+    model = DiscriminativeKMeans(9, refine="margin")
     expected = clone(model).fit(X, y)
     for name, rows, labels, weights, which in of_other_layouts_and_weights(X, y):
         found = clone(model).fit(rows, labels, weights)
@@ -300,7 +404,10 @@ def test_warm_start_goes_on_refining(digits):
     X, _, y, _ = digits
     model = DiscriminativeKMeans(20, refine="margin", warm_start=True).fit(X, y)
     first = model.history_.cost[-1]
-    assert model.fit(X, y).history_.cost[-1] <= first
+    history = model.fit(X, y).history_
+    cost = np.asarray(history.cost)[np.asarray(history.phase) == "refine"]
+    assert cost[-1] <= cost[0]
+    assert cost[0] < 2 * first  # it starts from prototypes that were refined
 
 
 def test_one_class_has_nothing_to_refine():

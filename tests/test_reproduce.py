@@ -17,21 +17,25 @@ from typer.testing import CliRunner
 
 from dkmeans.cli.app import app
 from dkmeans_paper.command import reproduce
+from dkmeans_paper.effort import FOLDS, Effort
 from dkmeans_paper.faces import DataError
 from dkmeans_paper.films import lit_films
+from dkmeans_paper.recognition import Recognition
 from dkmeans_paper.rendered import rendered_faces
+from dkmeans_paper.report import write_report
 from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.sections import Claim, Section
 from dkmeans_paper.study import Study
 from dkmeans_paper.yale import load_yale
 
 DATA = Path(os.environ.get("DKMEANS_DATA", "../shared/data"))
-SMALL = ("faces", "--people", "2", "--queries", "6")
+SMALL = ("faces", "--people", "2", "--queries", "6", "--quick")
 FIGURES = {"faces-lights", "faces-confusion", "faces-ssd", "faces-time"}
 
 
 def small_run(out):
     quiet = Console(quiet=True)
-    reproduce("faces", out, people=2, queries=6, jobs=1, console=quiet)
+    reproduce("faces", out, people=2, queries=6, quick=True, jobs=1, console=quiet)
     return json.loads((out / "results.json").read_text())
 
 
@@ -59,6 +63,7 @@ def the_report_stands_alone(whole_run):
         assert (out / "figures" / f"{name}.svg").read_text().startswith("<?xml")
     section = results["sections"]["faces"]
     assert "6 of the faces" in section["data"]
+    assert "Cross-validation: 1 of 10 folds." in section["data"]
     assert len(section["claims"]) == 7
     assert {part["name"] for part in section["parts"] if part["kind"] == "picture"} == FIGURES
 
@@ -119,8 +124,8 @@ def test_stopped_and_taken_up_again(whole_run, tmp_path):
 
 def sections_add_up_in_one_folder(whole_run, monkeypatch):
     out, _ = whole_run
-    monkeypatch.setattr("dkmeans_paper.films.FILMS", range(1))
-    reproduce("sequences", out, jobs=1, console=Console(quiet=True))
+    monkeypatch.setattr("dkmeans_paper.command.QUICK", Effort(films=1))
+    reproduce("sequences", out, quick=True, jobs=1, console=Console(quiet=True))
     sections = json.loads((out / "results.json").read_text())["sections"]
     assert list(sections) == ["sequences", "faces"]
     numbers = sections["sequences"]["numbers"]["Moving heads"]
@@ -143,6 +148,23 @@ def test_films_of_lights():
     assert [len(frames) for frames in films.frames] == [low.sum(), low.sum(), (~low).sum()]
     order = np.lexsort((faces.elevation[:64][~low], faces.azimuth[:64][~low]))
     np.testing.assert_array_equal(films.frames[2], faces.images[:64][~low][order])
+
+
+def test_fewer_turns_are_the_first_of_ten(tmp_path):
+    faces = rendered_faces(2, shape=(12, 10))
+    recognition = Recognition(Study(tmp_path, 1, Console(quiet=True)), faces)
+    whole, part = recognition.ten_folds(), recognition.ten_folds(3)
+    assert set(whole) == set(range(FOLDS))
+    np.testing.assert_array_equal(part, np.where(whole < 3, whole, -1))
+    # The nearest other face, one at a time.
+    rows = REPRESENTATIONS["raw"](faces.images)
+    for fold in (whole, part):
+        wrong = []
+        for i in np.flatnonzero(fold >= 0):
+            others = np.flatnonzero(fold != fold[i])
+            nearest = others[((rows[others] - rows[i]) ** 2).sum(axis=1).argmin()]
+            wrong.append(faces.person[nearest] != faces.person[i])
+        assert recognition.nearest_neighbour_error("raw", fold) == pytest.approx(np.mean(wrong))
 
 
 def double(x, *, times):
@@ -320,11 +342,11 @@ def test_representations():
     np.testing.assert_allclose(np.diff(ranks), 1 / ranks.size)
 
 
-def test_an_earlier_report_that_is_damaged_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkmeans_paper.films.FILMS", range(1))
+def test_an_earlier_report_that_is_damaged_is_left_out(tmp_path):
+    section = Section("Title", "data", [Claim("paper", "measured", "in part")], [])
     for damage in ('{"sections": null}', '{"sections": {"faces": {}}}', "nonsense"):
         (tmp_path / "results.json").write_text(damage)
-        reproduce("sequences", tmp_path, jobs=1, console=Console(quiet=True))
+        write_report(tmp_path, {"sequences": section})
         assert list(json.loads((tmp_path / "results.json").read_text())["sections"]) == [
             "sequences"
         ]

@@ -15,6 +15,7 @@ from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.growth.rules import Continuation
 from dkmeans.plots import growth
 from dkmeans_paper import plane, synthetic
+from dkmeans_paper.effort import Effort
 from dkmeans_paper.study import Study
 
 pytestmark = pytest.mark.filterwarnings(
@@ -32,8 +33,8 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("synthetic")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growth, "GRID_POINTS", 20)  # a coarse grid, for speed
-        patch.setattr(synthetic, "REDRAWINGS", 2)
-        section = synthetic.run_synthetic(Study(folder, 1, Console(quiet=True)))
+        study = Study(folder, 1, Console(quiet=True))
+        section = synthetic.run_synthetic(study, Effort(redrawings=2))
     return folder / "figures", section
 
 

@@ -24,7 +24,7 @@ def refused(place):
     def check(path, label, *phrases):
         with pytest.raises(SourceError) as caught:
             DiscriminativeKMeans(6).fit(path, label)
-        for said in (str(caught.value), run("fit", path, "--label", label, code=1)):
+        for said in (str(caught.value), run("fit", path, "--raw", "--label", label, code=1)):
             for phrase in (path, *phrases):
                 assert phrase in said
             assert len(re.findall(r"[.!?](?=\s|$)", said)) <= 2, said
@@ -99,7 +99,7 @@ def test_the_index_of_pandas_is_no_feature(place, path, name):
         model = DiscriminativeKMeans(3).fit(path, "kind")
     assert model.feature_names_in_.tolist() == ["x", "z"]
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
-    assert f"index that pandas stored: {index}." in run("fit", path, "--label", "kind")
+    assert f"index that pandas stored: {index}." in run("fit", path, "--raw", "--label", "kind")
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["x", "z"]
     run("predict", "model.dkm", path, "--out", "p.parquet")
     assert read("p.parquet")["class"].to_pylist() == columns["kind"].tolist()
@@ -120,7 +120,7 @@ def test_the_index_of_pandas_is_used_where_it_is_named(place):
     with_index("u.parquet", "number", columns, np.arange(30) % 3)
     model = DiscriminativeKMeans(3).fit("u.parquet", "number")
     assert model.feature_names_in_.tolist() == ["x"]
-    run("fit u.parquet --label number --quiet")
+    run("fit u.parquet --raw --label number --quiet")
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["x"]
 
 
@@ -133,8 +133,8 @@ def test_columns_without_a_name_are_refused(place, refused, name):
         TableBlocks("t.csv", "kind")
     blocks = TableBlocks("t.csv", "kind", columns=["x"])
     assert DiscriminativeKMeans(3).fit(blocks).feature_names_in_.tolist() == ["x"]
-    assert f"--drop '{name}'" in run("fit", "t.csv", "--label", "kind", code=1)
-    run("fit", "t.csv", "--label", "kind", "--drop", name)
+    assert f"--drop '{name}'" in run("fit", "t.csv", "--raw", "--label", "kind", code=1)
+    run("fit", "t.csv", "--raw", "--label", "kind", "--drop", name)
     run("predict", "model.dkm", "t.csv", "--out", "p.csv")
     assert read("p.csv")["class"].to_pylist() == columns["kind"].tolist()
     DiscriminativeKMeans(3).fit(columns["x"][:, None], columns["kind"]).save("n.dkm")
@@ -150,7 +150,7 @@ def test_labels_that_are_missing_in_text_are_no_class(place, nothing):
     (place / "t.csv").write_text(text(columns))
     with pytest.raises(SourceError, match=r"10 labels are missing in column 'kind' \(t.csv"):
         DiscriminativeKMeans(6).fit("t.csv", "kind")
-    assert "kind (10 rows)" in run("fit t.csv --label kind", code=1)
+    assert "kind (10 rows)" in run("fit t.csv --raw --label kind", code=1)
 
 
 def test_hidden_files_of_a_folder_are_not_read(place):
@@ -182,7 +182,7 @@ def test_numbers_beyond_integers_and_floats_are_different_classes(place, numbers
     (place / "t.csv").write_text(text(columns))
     classes = sorted(map(str, numbers))
     assert DiscriminativeKMeans(6).fit("t.csv", "kind").classes_.tolist() == classes
-    run("fit t.csv --label kind --test t.csv --quiet")
+    run("fit t.csv --raw --label kind --test t.csv --quiet")
     assert dkmeans.load("model.dkm").classes_.tolist() == classes
     # In a folder, those of all files count.
     (place / "f").mkdir()
@@ -195,7 +195,7 @@ def test_numbers_beyond_integers_and_floats_are_different_classes(place, numbers
 def test_floats_that_may_be_several_numbers_are_no_labels(place):
     columns = some_rows(number=np.array([1.0, 2.0, 1e19])[np.arange(30) % 3])
     write(pa.table(columns).drop_columns(["kind"]), "t.parquet")
-    assert "1e+19" in run("fit t.parquet --label number", code=1)
+    assert "1e+19" in run("fit t.parquet --raw --label number", code=1)
     np.savez("t.npz", X=columns["x"][:, None], y=columns["number"])
     assert "store labels as integers or text" in run("fit t.npz", code=1)
 
@@ -251,7 +251,7 @@ def test_a_long_header(place, monkeypatch):
     assert len(text(columns)) > 1 << 20, "more than is parsed at a time"
     (place / "wide.csv").write_text(text(columns))
     assert DiscriminativeKMeans(4).fit("wide.csv", "kind").feature_names_in_.tolist() == names
-    run("fit wide.csv --label kind --quiet")
+    run("fit wide.csv --raw --label kind --quiet")
     run("predict model.dkm wide.csv --out p.csv")
     assert (place / "p.csv").read_text().split(",")[:41] == [*names, "kind"]
 
@@ -263,13 +263,13 @@ def test_long_rows_of_numbers(place, monkeypatch):
     (place / "wide.csv").write_text(text(columns))
     assert len(text_files.header(place / "wide.csv", ",")) == 201
     assert DiscriminativeKMeans(4).fit("wide.csv", "kind").n_features_in_ == 200
-    run("fit wide.csv --label kind --quiet")
+    run("fit wide.csv --raw --label kind --quiet")
     run("predict model.dkm wide.csv --out p.csv")
 
 
 def test_names_with_line_breaks(place):
     (place / "t.csv").write_text('"height\n(cm)",kind\n1,a\n2,b\n3,a\n4,b\n')
-    run("fit t.csv --label kind --quiet")
+    run("fit t.csv --raw --label kind --quiet")
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["height\n(cm)"]
 
 

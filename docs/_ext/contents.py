@@ -13,6 +13,7 @@ STAND_INS = {
     "../CHANGELOG.md": "changes.md",
     "../CONTRIBUTING.md": "contributing.md",
     "../README.md": "index.md",
+    "../SECURITY.md": "security.md",
     "../examples/README.rst": "gallery/index.rst",
 }
 _EXAMPLE = re.compile(r"\.\./examples/(plot_\w+)\.py")

@@ -7,8 +7,10 @@ if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
+    from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,12 +25,16 @@ __all__ = [
     "condense",
     "load",
     "save",
+    "table_pipeline",
+    "to_onnx",
 ]
 _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "table_pipeline": "tables.pipeline",
+    "to_onnx": "files.onnx_graph",
 }
 
 

@@ -83,10 +83,16 @@ class DiscriminativeKMeans(
         "margin" moves the prototypes after growth so that rows lie farther from the border of their
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
-    metric : {"euclidean", "cosine"}, default="euclidean"
+    metric : {"euclidean", "cosine", "learned"}, default="euclidean"
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
-        prototypes.
+        prototypes. "learned" standardises the features and learns a linear projection of them
+        together with the prototypes, so that the units of features do not matter and irrelevant
+        ones hardly count. `components_` has the projection, `feature_importances_` what each
+        feature counts. `partial_fit` learns it in its first call, and then keeps it.
+    n_components : int or None, default=None
+        Largest rank of the projection of `metric="learned"`; other metrics ignore it. None chooses
+        it. A low rank makes predictions faster.
     min_cluster_size : float or None, default=None
         Sum of `sample_weight` that a class needs in a cell to get a cluster of its own.
     max_iter : int, default=300
@@ -117,7 +123,15 @@ class DiscriminativeKMeans(
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters_, n_features_in_)
-        Prototypes, in the type of X.
+        Prototypes, in the type of X. With `metric="learned"` prototypes are points of the projected
+        space, and these are rows that are projected there: of all such rows those nearest to the
+        mean of the training rows, in standard deviations.
+    components_ : ndarray of shape (n_components, n_features_in_)
+        Learned projection, only with `metric="learned"`: the distance of two rows x and z is
+        the length of (x - z) @ components_.T, but for rounding.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Diagonal of the learned metric over standardised features, normalised to a sum of 1; only
+        with `metric="learned"`.
     cluster_classes_ : ndarray of shape (n_clusters_,)
         Class label of each prototype.
     cluster_sizes_ : ndarray of shape (n_clusters_,)
@@ -199,7 +213,8 @@ class DiscriminativeKMeans(
         repulsion: float | Literal["size"] = "size",
         growth: Literal["best", "paper"] = "best",
         refine: Literal["margin"] | None = None,
-        metric: Literal["euclidean", "cosine"] = "euclidean",
+        metric: Literal["euclidean", "cosine", "learned"] = "euclidean",
+        n_components: int | None = None,
         min_cluster_size: float | None = None,
         max_iter: int = 300,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -216,6 +231,7 @@ class DiscriminativeKMeans(
         self.growth = growth
         self.refine = refine
         self.metric = metric
+        self.n_components = n_components
         self.min_cluster_size = min_cluster_size
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -364,7 +380,7 @@ class DiscriminativeKMeans(
 
     @accepts_dask
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
-        """Compute the Euclidean distance of each row to each prototype.
+        """Compute the distance of each row to each prototype, in the metric of the model.
 
         Parameters
         ----------
@@ -405,8 +421,9 @@ class DiscriminativeKMeans(
         """Estimate the probability of each class.
 
         It is proportional to 1 / D_c^p, with D_c the distance to the nearest prototype of class c
-        and p = min(2 sqrt(d), 16) for d features: certain on a prototype, undecided far from all.
-        The exponent grows with d because distances differ less in many dimensions. A class without
+        and p = min(2 sqrt(d), 16) for d features, or d learned components: certain on a prototype,
+        undecided far from all. The exponent grows with d because distances differ less in many
+        dimensions. A class without
         a prototype gets 0. For calibrated probabilities use scikit-learn's
         `CalibratedClassifierCV`.
 
@@ -460,7 +477,7 @@ class DiscriminativeKMeans(
             return shares
         return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: Any, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
         The certified radius is a guarantee: a row that moves by less, in any direction, gets the
@@ -468,17 +485,27 @@ class DiscriminativeKMeans(
         i of C of the distance to the nearest plane halfway between i and a prototype of another
         class; with `metric="cosine"` these planes go through the origin. It accounts for rounding.
 
+        With `features=True`, the margin R^2 - D^2 is split over the features, with D the distance
+        to the nearest prototype w and R that to its rival r: the part of a feature is
+        (x - r)^2 - (x - w)^2, of unit vectors with `metric="cosine"`. With `metric="learned"` it is
+        the row's distance from the point midway between w and r along that feature, in standard
+        deviations, times what the feature counts in the direction from r to w. Parts add up
+        exactly.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows, in memory.
+        features : bool, default=False
+            Whether to split the margin over the features.
 
         Returns
         -------
         explanation : Explanation
             A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
             `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
-            and `radius`. It has `to_pandas()` and `plot(image_shape=...)`.
+            and `radius`; with `features=True` also `squared_margin`, and the array `parts`. It has
+            `to_pandas()` and `plot(image_shape=...)`.
 
         Examples
         --------
@@ -491,6 +518,11 @@ class DiscriminativeKMeans(
         ([0, 2], [1, 1])
         >>> why.radius.round(2).tolist()
         [1.47, 0.09]
+        >>> why = model.explain(X[[0, 70]], features=True)
+        >>> why.parts.round(1).tolist()
+        [[0.2, 0.8, 6.3, 1.0], [0.2, -0.2, -0.0, 0.1]]
+        >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
+        True
         """
         if is_dask(X):
             raise TypeError(
@@ -498,7 +530,7 @@ class DiscriminativeKMeans(
                 "instance X.compute(), or explain one partition at a time."
             )
         X = validation.check_raw_rows(self, X)
-        return explain(self._fitted, X, threads_of(self))
+        return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
         self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
@@ -753,7 +785,7 @@ class DiscriminativeKMeans(
         id : int
             Entry of `cluster_ids_`.
         center : array-like of shape (n_features_in_,)
-            Its new position.
+            Its new position, in the space of X.
 
         Returns
         -------
@@ -768,17 +800,23 @@ class DiscriminativeKMeans(
         row = check_rows(self, np.reshape(center, (1, -1)))[0]
         return self._publish(edit.set_center(self._fitted, ids[0], row))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`, `conflicts_` and `exemplars_`.
+        with_path : bool, default=False
+            Whether to include the models with fewer clusters, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def to_onnx(self) -> Any:
         """Convert the fitted model to an ONNX graph (onnx must be installed).
@@ -798,6 +836,18 @@ class DiscriminativeKMeans(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """Weights of the features in the learned metric."""
+        check_is_fitted(self)
+        found = self._fitted.geometry.importances
+        if found is None:
+            raise AttributeError(
+                "feature_importances_ exists after a fit with metric='learned' only: this metric "
+                "weighs all features alike."
+            )
+        return found
 
     @property
     def _n_features_out(self) -> int:

@@ -71,7 +71,7 @@ def start_run(
 def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Choice:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
     rows = prepared.source.rows
-    hashes, y, weights = rows.hashes(), rows.classes(), rows.weights()
+    hashes, y, weights = rows.sampling_hashes(), rows.classes(), rows.weights()
     n_classes = len(np.unique(y if weights is None else y[weights > 0]))
     ended = False
 

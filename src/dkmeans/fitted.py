@@ -93,7 +93,8 @@ class Predictor:
         return _present(
             _fitted=self,
             classes_=self.classes,
-            cluster_centers_=self.prototypes.centers,
+            cluster_centers_=self.geometry.inverse(self.prototypes.centers),
+            components_=self.geometry.input_components,
             cluster_classes_=self.cluster_classes,
             cluster_ids_=self.prototypes.ids,
             n_clusters_=self.n_clusters,
@@ -148,8 +149,8 @@ class Fitted(Predictor):
         """Return the model that growth passed through with the most clusters up to k."""
         if self.growth_path is None:
             raise ValueError(
-                "The models on the way are not kept in model files: fit again, or save at(k) "
-                "itself."
+                "The model comes from a file without the models on the way: fit again, or save it "
+                "with_path=True."
             )
         which = self.growth_path.find(k)
         waypoint = self.growth_path.waypoints[which]
@@ -160,6 +161,7 @@ class Fitted(Predictor):
         return replace(
             self,
             prototypes=waypoint.prototypes,
+            geometry=waypoint.geometry,
             sizes=self.growth_path.sizes[which],
             exemplars=np.full(len(waypoint), -1),  # the rows of that moment were not kept
             n_iter=waypoint.round,

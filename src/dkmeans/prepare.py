@@ -14,7 +14,7 @@ import numpy as np
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.geometry import geometry_of
+from dkmeans.geometry import LEARNED, Learned, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.tally import exact_totals
@@ -95,6 +95,7 @@ def prepare(
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
+            learned=_learned_start(estimator, before),
         )
         ending.callback(source.rows.close)
         yield PreparedFit(
@@ -188,9 +189,25 @@ def _rules(
         growth=estimator.growth,
         # Refinement needs all rows.
         refine=None if how is Continuation.NEW_ROWS else estimator.refine,
-        geometry=geometry_of(estimator.metric),
+        geometry=geometry_of(estimator.metric) if source.learned is None else source.learned,
         continuation=how,
     )
+
+
+def _learned_start(estimator: Any, before: Fitted | None) -> growth_rows.LearnedStart | None:
+    """Return how the metric is learned, if it is; a fit that continues keeps it."""
+    earlier = None
+    if before is not None:
+        earlier = before.geometry if isinstance(before.geometry, Learned) else None
+        if (estimator.metric == LEARNED) != (earlier is not None):
+            raise ValueError(
+                f"metric={estimator.metric!r} cannot continue a fit with "
+                f"metric={name_of(before.geometry)!r}, as their prototypes are points of different "
+                "spaces: fit anew, with warm_start=False."
+            )
+    if estimator.metric != LEARNED:
+        return None
+    return growth_rows.LearnedStart(estimator.n_components, earlier)
 
 
 def _open_journal(estimator: Any) -> Journal | None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans_paper.gram import Repulsion
 from dkmeans_paper.readings import EQUAL_COUNT_READINGS, READINGS, SEEDS
+from dkmeans_paper.rounds import Repulsion
 from dkmeans_paper.sections import Claim, ReportTable, verdict
 
 MAIN = "high-pass"  # the representation for which the error of k-means is that of the paper
@@ -31,6 +31,7 @@ def _less(ratio: float) -> str:
 def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
     """Compare each claim of the paper with its measurement; the numbers determine the verdicts."""
     errors, slopes = numbers["leave-one-out error"], numbers["slope"]
+    folds = numbers["cross-validation"]
     times = numbers["time, ours over k-means"]
     relation = numbers["relation of slope and benefit"]
     same_number = {
@@ -57,16 +58,16 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
             f"{errors['k-means']:.1%} ({MAIN}, leave-one-out, mean of {len(SEEDS)} random starts, "
             f"standard deviation {errors['k-means spread']:.1%}). Other representations: "
             + ", ".join(f"{n} {f['k-means']:.0%}" for n, f in table.items() if n != MAIN)
-            + " (10-fold).",
+            + f" ({folds}).",
             verdict(abs(errors["k-means"] - PAPER_ERROR), 0.02, 0.05),
         ),
         Claim(
             "The discriminative algorithm errs on 12 %, a third less, at the same number of "
             "clusters.",
             f"{MAIN}, leave-one-out, w = {W}: (a) {errors['a']:.1%}, (b) {errors['b']:.1%}, (c) "
-            f"{errors['c']:.1%}: {_less(ratio)} at best. Over all representations and w (10-fold): "
+            f"{errors['c']:.1%}: {_less(ratio)} at best. Over all representations and w ({folds}): "
             f"{_less(best)} at best, with {best_at[0]}, ({best_at[1]}), w = {best_at[2]}. Telling "
-            f"two people apart with 8 clusters for both, beside k-means with 4 each (10-fold, "
+            f"two people apart with 8 clusters for both, beside k-means with 4 each ({folds}, "
             f"w = {W}): "
             + ", ".join(f"{n} {_less(r)}" for n, r in pair.items())
             + ". Rule: the leave-one-out ratio is at most 0.7; in part: any at most 0.95.",
@@ -81,14 +82,14 @@ def face_claims(numbers: dict[str, Any], table: dict[str, Any]) -> list[Claim]:
         Claim(
             "Run until converged it would be better still.",
             f"Best of the readings that stop at 8: {stopped:.1%}; best of those that run on: "
-            f"{converged:.1%}, with more clusters ({MAIN}, 10-fold).",
+            f"{converged:.1%}, with more clusters ({MAIN}, {folds}).",
             "confirmed" if converged < stopped else "not confirmed",
         ),
         Claim(
             f"Its sum of squared distances is {PAPER_SLOPE} times that of k-means.",
             f"Slopes at w = {W}: "
             + ", ".join(f"({key}) {slope:.2f}" for key, slope in slopes.items())
-            + f". Reading (a) at other w ({MAIN}, 10-fold): "
+            + f". Reading (a) at other w ({MAIN}, {folds}): "
             + ", ".join(
                 f"{line['slope']:.2f} at w = {w}" for (key, w), line in lines.items() if key == "a"
             ),
@@ -125,7 +126,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[ReportTa
     names = list(table)
     keys = list(table[names[0]]["lines"])
     titles = {key: reading.title for key, reading in READINGS.items()}
-    errors = numbers["leave-one-out error"]
+    errors, folds = numbers["leave-one-out error"], numbers["cross-validation"]
     one_by_one = [
         [f"k-means, 8 per person, mean of {len(SEEDS)} random starts", _percent(errors["k-means"])],
         *([f"{titles[key]}, w = {W}", _percent(errors[key])] for key in ("a", "b", "c")),
@@ -157,7 +158,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[ReportTa
     return [
         ReportTable(f"Error, leave-one-out, {MAIN}", ["method", "error"], one_by_one),
         ReportTable(
-            "Error, 10-fold cross-validation",
+            f"Error, cross-validation ({folds})",
             ["method", "w", *names],
             references + [line(key, "error", ".1%") for key in keys],
             "Converged runs follow the paper's rounds alone, without the guaranteed ending of the "
@@ -165,7 +166,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[ReportTa
             "models as there are others.",
         ),
         ReportTable(
-            "Error relative to k-means, 10-fold cross-validation (paper: 0.67)",
+            f"Error relative to k-means, cross-validation ({folds}) (paper: 0.67)",
             ["method", "w", *names],
             [line(key, "ratio", ".2f") for key in keys],
         ),
@@ -178,7 +179,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[ReportTa
             "beside k-means on the same faces with as many centres.",
         ),
         ReportTable(
-            "Clusters per person, 10-fold cross-validation",
+            f"Clusters per person, cross-validation ({folds})",
             ["method", "w", *names],
             [
                 line(key, "clusters per person", ".1f")
@@ -192,7 +193,7 @@ def face_tables(table: dict[str, Any], numbers: dict[str, Any]) -> list[ReportTa
             [line(key, "converged", ".0%") for key in keys if key[0] in ("d1", "d2")],
         ),
         ReportTable(
-            "Telling two people apart, 8 clusters for the two: error over all pairs, 10-fold",
+            f"Telling two people apart, 8 clusters for the two: error over all pairs, {folds}",
             ["method", *names],
             two,
         ),

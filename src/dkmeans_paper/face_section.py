@@ -7,6 +7,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from dkmeans_paper import figures, jobs
+from dkmeans_paper.effort import FULL, Effort
 from dkmeans_paper.face_claims import (
     MAIN,
     W,
@@ -15,17 +16,17 @@ from dkmeans_paper.face_claims import (
     relative,
 )
 from dkmeans_paper.faces import Faces
-from dkmeans_paper.gram import Floats, Indices
 from dkmeans_paper.readings import EQUAL_COUNT_READINGS, READINGS, K, Reading, Trial
 from dkmeans_paper.recognition import Recognition, pair_errors
 from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.rounds import Floats, Indices
 from dkmeans_paper.sections import Picture, ReportTable, Section
 from dkmeans_paper.study import Arrays, Study
 
 MIN_QUERIES = 20  # for a correlation
 
 
-def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None) -> Section:
+def run_faces(study: Study, faces: Faces, data: str, effort: Effort = FULL) -> Section:
     """Recognise faces under every reading, and compare the paper's claims with the results.
 
     Parameters
@@ -36,8 +37,8 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
         Pictures.
     data : str
         Description of the pictures, for the report.
-    queries : int, optional
-        Number of faces to leave out in the leave-one-out runs; all if not given.
+    effort : Effort
+        How many faces to leave out, and whom to time.
 
     Returns
     -------
@@ -46,12 +47,12 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
     """
     recognition = Recognition(study, faces)
     study.save_figure("faces-lights", figures.extreme_lights(faces))
-    loo = _leave_one_out(recognition, queries)
+    loo = _leave_one_out(recognition, effort.queries)
     seconds = {
         title: round(spent, 1) for title, spent in study.seconds.items() if "leave-one" in title
     }
-    times = _measure_times(recognition, loo)
-    table = _run_ten_folds(recognition)
+    times = _measure_times(recognition, loo, effort.timed_people)
+    table = _run_ten_folds(recognition, effort.folds)
     y = faces.person
     shown = {
         "k-means": loo["k-means"][0].prediction(),
@@ -69,12 +70,14 @@ def run_faces(study: Study, faces: Faces, data: str, queries: int | None = None)
         "faces": len(y),
         "people": recognition.n_people,
         "left out one by one": asked,
+        "cross-validation": effort.cross_validation,
         "seconds of leave-one-out, over all processes": seconds,
     }
     return Section(
         title="Face recognition (Figures 5 to 8)",
         data=f"{data}: {len(y)} faces of {recognition.n_people} people. Leave-one-out: {left_out} "
-        "in turn, out of every model that it is compared with."
+        "in turn, out of every model that it is compared with. Cross-validation: "
+        f"{effort.cross_validation}."
         + (f" Skipped: {len(faces.skipped)} files that are no lit faces." if faces.skipped else ""),
         claims=face_claims(numbers, table),
         parts=[
@@ -135,9 +138,12 @@ def _leave_one_out(recognition: Recognition, queries: int | None) -> dict[str, A
     return found
 
 
-def _measure_times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[str, Any]]:
-    """Time both algorithms, once per person."""
-    y, n = recognition.y, recognition.n_people
+def _measure_times(
+    recognition: Recognition, loo: dict[str, Any], people: int | None
+) -> list[dict[str, Any]]:
+    """Time both algorithms, once per person, for the first people or all."""
+    y = recognition.y
+    n = min(people or recognition.n_people, recognition.n_people)
     rows = REPRESENTATIONS[MAIN](recognition.faces.images).astype(np.float32)
     clusters = loo["a"].notes["clusters"]
     settings: list[dict[str, Any]] = [
@@ -166,9 +172,9 @@ def _measure_times(recognition: Recognition, loo: dict[str, Any]) -> list[dict[s
     return panels
 
 
-def _run_ten_folds(recognition: Recognition) -> dict[str, Any]:
+def _run_ten_folds(recognition: Recognition, folds: int) -> dict[str, Any]:
     """Errors and slopes of every reading on every representation, by 10-fold cross-validation."""
-    fold, y = recognition.ten_folds(), recognition.y
+    fold, y = recognition.ten_folds(folds), recognition.y
     table: dict[str, Any] = {}
     for representation in REPRESENTATIONS:
         k_means = recognition.k_means(representation, fold)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dkmeans.plots.style import COLORS, MARKERS
 from dkmeans_paper.faces import Faces
-from dkmeans_paper.gram import Floats, Indices
+from dkmeans_paper.rounds import Floats, Indices
 
 Figure = Any
 _METHOD_LABELS = {

@@ -10,16 +10,14 @@ from sklearn.cluster import KMeans
 
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
 from dkmeans_paper.faces import DataError, Faces
-from dkmeans_paper.gram import Repulsion
 from dkmeans_paper.rendered import motion_sequences
 from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.rounds import Repulsion
 from dkmeans_paper.study import Arrays
 
 K = 5  # centres per sequence, as in the paper
 SEEDS = range(10)  # random starts of k-means
-FILMS = range(8)  # seeds of the rendered films
 REPULSIONS: tuple[Repulsion, ...] = (0.0, 0.25, 0.5, "size")
-MAX_PARTNERS = 5  # people with whom each person is paired, if there are many
 METHODS = ("k-means", "ours", "converged")
 REPRESENTATION = "raw"
 Rows = npt.NDArray[np.float64]
@@ -127,11 +125,12 @@ def lights_job(
     elevation: npt.NDArray[np.int_],
     *,
     first: int,
+    partners: int,
 ) -> Arrays:
     """Compute the errors for one person paired with the next people, cyclically."""
     n = int(person.max()) + 1
     faces = Faces(images, person, azimuth, elevation, [""] * n)
-    others = [(first + i) % n for i in range(1, min(MAX_PARTNERS, n - 1) + 1)]
+    others = [(first + i) % n for i in range(1, min(partners, n - 1) + 1)]
     return concatenate_errors([errors(lit_films(faces, first, other)) for other in others])
 
 

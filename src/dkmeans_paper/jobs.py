@@ -19,16 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans_paper.gram import (
-    Centers,
-    Floats,
-    Indices,
-    Repulsion,
-    RunResult,
-    Sums,
-    k_means,
-)
+from dkmeans_paper.gram import Centers, RunResult, k_means
 from dkmeans_paper.gram import grow as grow_rounds
+from dkmeans_paper.rounds import Floats, Indices, Repulsion, Sums
 from dkmeans_paper.study import Arrays
 
 NO_ROWS = np.empty(0, dtype=np.intp)
@@ -42,14 +35,14 @@ def classwise(gram: Floats, y: Indices, fold: Indices, *, person: int, k: int, s
     """
     own = np.flatnonzero(y == person)
     order = np.random.default_rng([seed, person]).permutation(own)
-    others = np.flatnonzero(y != person)
-    sums = Sums(gram)
     result = _TurnResults(len(y))
     for left_out, queries in _iterate_turns(fold, own):
         start = order[~np.isin(order, left_out)][:k]
-        outcome = k_means(sums, start, np.union1d(others, left_out))
         training = np.setdiff1d(own, left_out)
-        result.add(queries, outcome, gram, person_rows=training)
+        part = _Part(gram, np.union1d(own, queries))
+        others = np.setdiff1d(part.rows, training)
+        outcome = k_means(Sums(part.gram), part.at(start), part.at(others))
+        result.add(queries, outcome, part, person_rows=training)
     return result.arrays
 
 
@@ -66,14 +59,14 @@ def one_vs_rest(
     """Grow one person (class 1) against all others (class 0)."""
     is_person = (y == person).astype(np.intp)
     own = np.flatnonzero(is_person)
-    sums = Sums(gram)
+    sums, everyone = Sums(gram), _Part(gram)
     result = _TurnResults(len(y))
     for left_out, queries in _iterate_turns(fold):
         outcome = grow_rounds(
             sums, is_person, left_out, repulsion, positive=positive, budget=budget
         )
         training = np.setdiff1d(own, left_out)
-        result.add(queries, outcome, gram, person_rows=training, label=1)
+        result.add(queries, outcome, everyone, person_rows=training, label=1)
     return result.arrays
 
 
@@ -87,7 +80,7 @@ def joint(
     budget: int | None = None,
 ) -> Arrays:
     """Grow all people at once, in some of the turns."""
-    sums = Sums(gram)
+    sums, everyone = Sums(gram), _Part(gram)
     if len(turns) > 1:
         # Cache the sums of the model on all faces first: the others differ little from it.
         grow_rounds(sums, y, NO_ROWS, repulsion, budget=budget)
@@ -96,7 +89,7 @@ def joint(
     result = _TurnResults(len(y))
     for left_out, queries in _iterate_turns(np.where(np.isin(fold, turns), fold, -1)):
         outcome = grow_rounds(sums, y, left_out, repulsion, budget=budget)
-        result.add(queries, outcome, gram)
+        result.add(queries, outcome, everyone)
         distance[:, queries] = _nearest_by_class(outcome.centers, gram, queries, n_people)
         training = np.flatnonzero(outcome.labels >= 0)
         to_own = _nearest_by_class(outcome.centers, gram, training, n_people)[
@@ -113,17 +106,16 @@ def pairs(
     rivals = np.arange(person + 1, int(y.max()) + 1)
     distance = np.full((len(rivals), 2, len(y)), np.nan)
     for i, rival in enumerate(rivals):
-        others = np.flatnonzero((y != person) & (y != rival))
-        sums = Sums(gram)
+        both = np.flatnonzero((y == person) | (y == rival))
         for left_out, queries in _iterate_turns(fold):
+            part = _Part(gram, np.union1d(both, queries))
+            is_rival = (y[part.rows] == rival).astype(np.intp)
+            others = np.setdiff1d(part.rows, np.setdiff1d(both, left_out))
             outcome = grow_rounds(
-                sums,
-                (y == rival).astype(np.intp),
-                np.union1d(others, left_out),
-                repulsion,
-                budget=budget,
+                Sums(part.gram), is_rival, part.at(others), repulsion, budget=budget
             )
-            distance[i, :, queries] = _nearest_by_class(outcome.centers, gram, queries, 2).T
+            nearest = _nearest_by_class(outcome.centers, part.gram, part.at(queries), 2)
+            distance[i, :, queries] = nearest.T
     return {"distance": distance, "rivals": rivals}
 
 
@@ -157,12 +149,25 @@ def whole_k_means(
 ) -> Arrays:
     """Run k-means with k centres on all faces, from a random start, in some of the turns."""
     order = np.random.default_rng(seed).permutation(len(y))
-    sums = Sums(gram)
+    sums, everyone = Sums(gram), _Part(gram)
     result = _TurnResults(len(y))
     for left_out, queries in _iterate_turns(np.where(np.isin(fold, turns), fold, -1)):
         start = order[~np.isin(order, left_out)][:k]
-        result.add(queries, k_means(sums, start, left_out), gram)
+        result.add(queries, k_means(sums, start, left_out), everyone)
     return result.arrays
+
+
+class _Part:
+    """Inner products of some rows: all that a fit needs of them."""
+
+    def __init__(self, gram: Floats, rows: Indices | None = None) -> None:
+        everything = rows is None or len(rows) == len(gram)
+        self.rows = np.arange(len(gram)) if rows is None else rows
+        self.gram = gram if everything else gram[np.ix_(self.rows, self.rows)]
+
+    def at(self, rows: Indices) -> Indices:
+        """Return the positions of rows."""
+        return np.searchsorted(self.rows, rows)
 
 
 class _TurnResults:
@@ -176,12 +181,12 @@ class _TurnResults:
         self,
         queries: Indices,
         outcome: RunResult,
-        gram: Floats,
+        part: _Part,
         person_rows: Indices | None = None,
         label: int = 0,
     ) -> None:
         """Store the results of a turn; with the rows of one person, also their distances."""
-        centers = outcome.centers
+        centers, gram = outcome.centers, part.gram
         own = centers.classes == label
         training = np.flatnonzero(outcome.labels >= 0)
         noted = {
@@ -195,9 +200,9 @@ class _TurnResults:
         if person_rows is not None:
             mine = centers.take(own)
             noted["person_ssd"] = (
-                mine.distances(gram, person_rows).min(axis=0, initial=np.inf).sum()
+                mine.distances(gram, part.at(person_rows)).min(axis=0, initial=np.inf).sum()
             )
-            noted["distance"] = mine.distances(gram, queries).min(axis=0, initial=np.inf)
+            noted["distance"] = mine.distances(gram, part.at(queries)).min(axis=0, initial=np.inf)
         for name, value in noted.items():
             self.arrays[name][queries] = value
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dkmeans_paper.gram import Floats, Indices, Repulsion
+from dkmeans_paper.rounds import Floats, Indices, Repulsion
 from dkmeans_paper.study import Arrays
 
 if TYPE_CHECKING:

@@ -8,10 +8,12 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans_paper import jobs
+from dkmeans_paper.effort import FOLDS
 from dkmeans_paper.faces import Faces
-from dkmeans_paper.gram import Floats, Indices, Repulsion, inner_products
+from dkmeans_paper.gram import inner_products
 from dkmeans_paper.readings import FEW_WEIGHTS, SEEDS, K, Reading, Repulsions, Trial
 from dkmeans_paper.representations import REPRESENTATIONS
+from dkmeans_paper.rounds import Floats, Indices, Repulsion
 from dkmeans_paper.study import Arrays, Study
 
 
@@ -41,11 +43,11 @@ class Recognition:
             self._grams[representation] = inner_products(rows)
         return self._grams[representation]
 
-    def ten_folds(self) -> Indices:
-        """Leave out a tenth of each person's faces at a time."""
-        fold = np.empty(len(self.y), dtype=np.intp)
-        split = StratifiedKFold(10, shuffle=True, random_state=0).split(self.y, self.y)
-        for number, (_, left_out) in enumerate(split):
+    def ten_folds(self, n_turns: int = FOLDS) -> Indices:
+        """Leave out a tenth of each person's faces at a time, in the first of ten turns."""
+        fold = np.full(len(self.y), -1, dtype=np.intp)
+        split = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(self.y, self.y)
+        for number, (_, left_out) in zip(range(n_turns), split, strict=False):
             fold[left_out] = number
         return fold
 
@@ -53,7 +55,8 @@ class Recognition:
         """Leave out one face at a time: all faces, or some that are evenly spaced."""
         n = len(self.y)
         fold = np.full(n, -1, dtype=np.intp)
-        which = np.arange(n) if queries is None else np.arange(queries) * n // queries
+        asked = n if queries is None else min(queries, n)
+        which = np.arange(asked) * n // asked
         fold[which] = which
         return fold
 
@@ -74,10 +77,10 @@ class Recognition:
     def nearest_neighbour_error(self, representation: str, fold: Indices) -> float:
         """Compute the error of the nearest-neighbour classifier, for comparison."""
         gram = self.gram(representation)
-        own = np.diagonal(gram)
-        distance = own[:, None] - 2 * gram + own
-        distance[fold[:, None] == fold] = np.inf
-        return float((self.y[distance.argmin(axis=1)] != self.y).mean())
+        asked = np.flatnonzero(fold >= 0)
+        distance = np.diagonal(gram) - 2 * gram[asked]
+        distance[fold[asked, None] == fold] = np.inf
+        return float((self.y[distance.argmin(axis=1)] != self.y[asked]).mean())
 
     def k_means(
         self, representation: str, fold: Indices, k: int = K, seeds: tuple[int, ...] = SEEDS
@@ -258,7 +261,7 @@ def pair_errors(
     wrong, wrong_k_means, asked = 0, 0, 0
     for person, result in enumerate(done):
         for rival, pair in zip(result["rivals"], result["distance"], strict=True):
-            rows = np.flatnonzero((y == person) | (y == rival))
+            rows = np.flatnonzero(((y == person) | (y == rival)) & (fold >= 0))
             says_rival = pair[1, rows] < pair[0, rows]
             wrong += int((says_rival != (y[rows] == rival)).sum())
             says_rival = rival_model[rival, rows] < rival_model[person, rows]

@@ -6,13 +6,14 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from dkmeans_paper import figures, films
+from dkmeans_paper.effort import FULL, Effort
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.films import METHODS, REPULSIONS, SEEDS, FilmResult, Films, K, Rows
 from dkmeans_paper.sections import Claim, Picture, ReportTable, Section, verdict
 from dkmeans_paper.study import Arrays, Study
 
 
-def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
+def run_sequences(study: Study, faces: Faces | None, data: str, effort: Effort = FULL) -> Section:
     """Classify the third film with both algorithms.
 
     Parameters
@@ -23,13 +24,15 @@ def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
         Pictures to order by light into films, in addition to the rendered films.
     data : str
         Description of the pictures, for the report.
+    effort : Effort
+        How many films to make.
 
     Returns
     -------
     section : Section
         The report.
     """
-    settings = [{"seed": seed} for seed in films.FILMS]
+    settings = [{"seed": seed} for seed in range(effort.films)]
     made = study.compute("sequences: moving heads", films.rendered_job, settings, {})
     shown = Films(tuple(made[0]["frames"]), tuple(made[0]["titles"].tolist()))
     sources = [("sequences", "Moving heads", f"{len(made)} pairs of rendered people", shown, made)]
@@ -41,7 +44,7 @@ def run_sequences(study: Study, faces: Faces | None, data: str) -> Section:
             "azimuth": faces.azimuth,
             "elevation": faces.elevation,
         }
-        settings = [{"first": p} for p in range(len(faces.names))]
+        settings = [{"first": p, "partners": effort.partners} for p in range(len(faces.names))]
         made = study.compute("sequences: lights by azimuth", films.lights_job, settings, inputs)
         many = f"{sum(len(m['k-means']) for m in made)} pairs of people"
         shown = films.lit_films(faces, 0, 1)

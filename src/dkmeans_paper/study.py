@@ -33,6 +33,7 @@ _REPORT_MODULES = {
     "cli",
     "plots",
     "command.py",
+    "effort.py",
     "face_claims.py",
     "face_section.py",
     "figures.py",

@@ -11,6 +11,7 @@ from dkmeans.growth.rules import Continuation
 from dkmeans.plots.growth import GrowthDisplay, Panel
 from dkmeans.plots.style import color, marker
 from dkmeans.prepare import prepare
+from dkmeans_paper.effort import FULL, Effort
 from dkmeans_paper.plane import (
     Floats,
     Ints,
@@ -25,7 +26,6 @@ from dkmeans_paper.plane import (
 from dkmeans_paper.sections import Claim, Picture, ReportTable, Section, Verdict
 from dkmeans_paper.study import Study
 
-REDRAWINGS = 20
 RUNS = {
     "1": "1: set 1",
     "2": "2: set 2 from scratch",
@@ -41,13 +41,15 @@ STATEMENTS = {
 }
 
 
-def run_synthetic(study: Study) -> Section:
+def run_synthetic(study: Study, effort: Effort = FULL) -> Section:
     """Run the three experiments, draw them, and compare the results with the paper.
 
     Parameters
     ----------
     study : Study
         Stores the figures.
+    effort : Effort
+        How many redrawings to make.
 
     Returns
     -------
@@ -98,11 +100,11 @@ def run_synthetic(study: Study) -> Section:
         ),
         _change_table(numbers),
     ]
-    others = (plane_sets(drawing) for drawing in range(1, REDRAWINGS + 1))
+    others = (plane_sets(drawing) for drawing in range(1, effort.redrawings + 1))
     redrawn = [judge(measure(other, fit_three(other))) for other in others]
     numbers["redrawn"] = {name: dict(Counter(r[name] for r in redrawn)) for name in verdicts}
     parts.append(_redrawn_table(numbers["redrawn"]))
-    study.console.print(f"Synthetic data: 3 experiments and {REDRAWINGS} redrawings done")
+    study.console.print(f"Synthetic data: 3 experiments and {effort.redrawings} redrawings done")
     return Section(
         "Synthetic data",
         f"Two classes drawn in the plane, coordinates fixed: {len(X1)} points, {int(y1.sum())} of "
@@ -200,7 +202,7 @@ def _change_table(numbers: dict[str, Any]) -> ReportTable:
 def _redrawn_table(redrawn: dict[str, dict[str, int]]) -> ReportTable:
     kinds = ("confirmed", "in part", "not confirmed")
     return ReportTable(
-        f"The same rules on {REDRAWINGS} redrawings",
+        f"The same rules on {sum(next(iter(redrawn.values())).values())} redrawings",
         ["claim", *kinds],
         [
             [STATEMENTS[name], *(str(counts.get(kind, 0)) for kind in kinds)]

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import dkmeans
+from dkmeans.cli import options as o
 from dkmeans.cli.errors import STOPPED, InputError, guard
 
 
@@ -46,7 +47,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def main_options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
@@ -56,26 +57,6 @@ def options(
     ] = False,
 ) -> None:
     """Hold the options of the command itself."""
-
-
-class RefineOption(StrEnum):
-    """Ways to refine."""
-
-    margin = "margin"
-
-
-class GrowthOption(StrEnum):
-    """Ways to grow."""
-
-    best = "best"
-    paper = "paper"
-
-
-class MetricOption(StrEnum):
-    """Ways to measure distance."""
-
-    euclidean = "euclidean"
-    cosine = "cosine"
 
 
 class PictureKind(StrEnum):
@@ -98,56 +79,13 @@ class ExportFormatOption(StrEnum):
     csv = "csv"
 
 
-_ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.dkm).")]
-_Label = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="Column of the labels; in .npz files the array, default y."),
-]
-_Weight = Annotated[str | None, typer.Option(metavar="COL", help="Column of weights of the rows.")]
-_Drop = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COL", help="Column to leave out; may be given several times."),
-]
-_NumericOnly = Annotated[
-    bool, typer.Option("--numeric-only", help="Leave out all columns that are not numbers.")
-]
-_SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
-]
-_MaxClusters = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|auto",
-        help="Most clusters; auto chooses on held-out rows. Without it, until every label fits.",
-    ),
-]
-_Refine = Annotated[
-    RefineOption | None,
-    typer.Option(help="Move the clusters for wider margins, at the same number."),
-]
-_Standardise = Annotated[
-    bool,
-    typer.Option(
-        "--standardise",
-        "--standardize",
-        help="Scale features to mean 0 and deviation 1; stored in the model.",
-    ),
-]
-_Array = Annotated[str, typer.Option(metavar="NAME", help="In .npz files, the array of the rows.")]
-_Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
-_Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-
-
 @app.command(short_help="Fit a model to a table with labels.")
 def fit(
-    train: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help=".csv, .tsv, .parquet, .feather or .npz file.")
-    ],
-    label: _Label = None,
+    train: o.Data,
+    label: o.Label = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to save.")] = Path("model.dkm"),
-    max_clusters: _MaxClusters = None,
-    refine: _Refine = None,
+    max_clusters: o.MaxClusters = None,
+    refine: o.Refine = None,
     test: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows to test on, with the same columns.")
     ] = None,
@@ -158,21 +96,26 @@ def fit(
             help="Tell rows of no known class, with this rate of false alarms; needs --test.",
         ),
     ] = None,
-    weight: _Weight = None,
-    drop: _Drop = None,
-    numeric_only: _NumericOnly = False,
-    skip_missing: _SkipMissing = False,
-    standardise: _Standardise = False,
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Give all classes the same weight.")
+    weight: o.Weight = None,
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    category: o.Category = None,
+    numeric_only: o.NumericOnly = False,
+    skip_missing: o.SkipMissing = False,
+    impute: o.Impute = o.ImputeOption.median,
+    raw: o.Raw = False,
+    standardise: o.Standardise = False,
+    balanced: o.Balanced = False,
+    growth: o.Growth = o.GrowthOption.best,
+    metric: o.Metric = o.MetricOption.euclidean,
+    sep: o.Sep = None,
+    decimal: o.Decimal = None,
+    size: o.Size = None,
+    array: o.Array = "X",
+    threads: o.Threads = None,
+    features: Annotated[
+        bool, typer.Option("--features", help="List every feature, not only some.")
     ] = False,
-    growth: Annotated[
-        GrowthOption, typer.Option(help="How clusters are added.")
-    ] = GrowthOption.best,
-    metric: Annotated[
-        MetricOption, typer.Option(help="What distance is.")
-    ] = MetricOption.euclidean,
-    array: _Array = "X",
     precomputed: Annotated[
         bool,
         typer.Option("--precomputed", help="TRAIN is a .npy matrix of distances between rows."),
@@ -180,32 +123,34 @@ def fit(
     label_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
     ] = None,
-    threads: _Threads = None,
-    force: _Force = False,
-    quiet: _Quiet = False,
+    n_components: o.Components = None,
+    force: o.Force = False,
+    quiet: o.Quiet = False,
 ) -> None:
     """Fit a model to a table with labels, and save it.
 
-    All columns of numbers are features, but the label and those left out with --drop. With
-    --precomputed, rows are chosen as prototypes (medoids) by the distances between all rows.
+    Numbers are scaled and missing ones replaced; text becomes categories; Booleans and dates become
+    numbers. Columns that count rows, are different in every row or always the same are left out,
+    and a line says so. `dkmeans columns` shows what each column is taken for. With --precomputed,
+    rows are chosen as prototypes (medoids) by the distances between all rows.
     """
-    from dkmeans.cli.fit_command import FitOptions, run_fit
-    from dkmeans.cli.labelled_rows import Wanted
+    from dataclasses import replace
 
-    options = FitOptions(
-        out,
+    from dkmeans.cli.fit_command import run_fit
+
+    options = o.fitting(
+        out=out,
         max_clusters=max_clusters,
-        refine=refine.value if refine else None,
-        growth=growth.value,
-        metric=metric.value,
+        refine=refine,
+        growth=growth,
+        metric=metric,
+        n_components=n_components,
         balanced=balanced,
         standardise=standardise,
         threads=threads,
-        test=test,
-        reject=reject,
-        force=force,
         quiet=quiet,
     )
+    options = replace(options, test=test, reject=reject, force=force, list_features=features)
     if precomputed:
         from dkmeans.cli.medoid_command import run_fit_distances
 
@@ -213,13 +158,28 @@ def fit(
         return
     if label_file is not None:
         raise InputError("--label-file is for --precomputed: name a column of TRAIN with --label.")
-    run_fit(train, Wanted(label, weight, drop or (), numeric_only, skip_missing, array), options)
+    wanted = o.wanted(
+        label,
+        weight=weight,
+        columns=columns,
+        drop=drop,
+        category=category,
+        numeric_only=numeric_only,
+        skip_missing=skip_missing,
+        impute=impute,
+        raw=raw,
+        sep=sep,
+        decimal=decimal,
+        size=size,
+        array=array,
+    )
+    run_fit(train, wanted, options)
 
 
 @app.command(short_help="Classify the rows of a table.")
 def predict(
-    model: _ModelFile,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the model's columns.")],
+    model: o.ModelFile,
+    data: o.Data,
     out: Annotated[
         Path,
         typer.Option(
@@ -228,7 +188,7 @@ def predict(
             show_default=False,
         ),
     ],
-    force: _Force = False,
+    force: o.Force = False,
     only: Annotated[
         bool, typer.Option("--only", help="Write the new columns alone, not those of DATA.")
     ] = False,
@@ -242,8 +202,10 @@ def predict(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="No prediction where values are missing.")
     ] = False,
-    array: _Array = "X",
-    quiet: _Quiet = False,
+    sep: o.Sep = None,
+    decimal: o.Decimal = None,
+    array: o.Array = "X",
+    quiet: o.Quiet = False,
 ) -> None:
     """Add class, probability, cluster id and distance to the rows of a table.
 
@@ -251,32 +213,41 @@ def predict(
     and written in batches, so the table may be larger than the memory.
     """
     from dkmeans.cli.predict_command import PredictOptions, run_predict
+    from dkmeans.cli.table_input import text_format
 
     run_predict(
         model,
         data,
         PredictOptions(
-            out, force, drop or (), skip_missing, probabilities, only, array=array, quiet=quiet
+            out,
+            force,
+            drop or (),
+            skip_missing,
+            probabilities,
+            only,
+            array=array,
+            quiet=quiet,
+            text=text_format(sep, decimal),
         ),
     )
 
 
 @app.command(short_help="Show what a model file holds.")
 def inspect(
-    model: _ModelFile,
+    model: o.ModelFile,
     clusters: Annotated[bool, typer.Option("--clusters", help="List every cluster, too.")] = False,
+    features: Annotated[bool, typer.Option("--features", help="List every column, too.")] = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Show what a model is: classes, sizes, purity, parameters, how it was trained."""
+    """Show what a model is: columns, classes, sizes, purity, parameters, how it was trained."""
     from dkmeans.cli.inspect_command import run_inspect
 
-    run_inspect(model, clusters=clusters)
+    run_inspect(model, clusters=clusters, features=features, as_json=as_json)
 
 
 @app.command(short_help="Draw a model, or data after a fit.")
 def plot(
-    source: Annotated[
-        Path, typer.Argument(metavar="MODEL|DATA", help="Model, or labelled table to fit first.")
-    ],
+    source: o.Source,
     kind: Annotated[PictureKind, typer.Option(help="Which picture.")] = PictureKind.cells,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help=".png, .svg or .pdf; named after the kind.")
@@ -284,18 +255,24 @@ def plot(
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows to draw, for a model.")
     ] = None,
-    label: _Label = None,
+    label: o.Label = None,
     shape: Annotated[
         str | None, typer.Option(metavar="HxW", help="Size of images, for --kind prototypes.")
     ] = None,
-    max_clusters: _MaxClusters = None,
-    refine: _Refine = None,
-    drop: _Drop = None,
-    numeric_only: _NumericOnly = False,
-    skip_missing: _SkipMissing = False,
-    standardise: _Standardise = False,
-    array: _Array = "X",
-    force: _Force = False,
+    max_clusters: o.MaxClusters = None,
+    refine: o.Refine = None,
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    category: o.Category = None,
+    numeric_only: o.NumericOnly = False,
+    skip_missing: o.SkipMissing = False,
+    raw: o.Raw = False,
+    standardise: o.Standardise = False,
+    sep: o.Sep = None,
+    decimal: o.Decimal = None,
+    size: o.Size = None,
+    array: o.Array = "X",
+    force: o.Force = False,
 ) -> None:
     """Draw a model, or labelled data after a fit.
 
@@ -303,13 +280,25 @@ def plot(
     clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
     round, for two features.
     """
-    from dkmeans.cli.labelled_rows import Wanted
     from dkmeans.cli.plot_command import PlotOptions, run_plot
 
+    wanted = o.wanted(
+        label,
+        columns=columns,
+        drop=drop,
+        category=category,
+        numeric_only=numeric_only,
+        skip_missing=skip_missing,
+        raw=raw,
+        sep=sep,
+        decimal=decimal,
+        size=size,
+        array=array,
+    )
     run_plot(
         source,
         kind.value,
-        Wanted(label, None, drop or (), numeric_only, skip_missing, array),
+        wanted,
         PlotOptions(
             out,
             data,
@@ -324,12 +313,12 @@ def plot(
 
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
-    model: _ModelFile,
+    model: o.ModelFile,
     format: Annotated[ExportFormatOption, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
     ] = None,
-    force: _Force = False,
+    force: o.Force = False,
 ) -> None:
     """Write a model for other programs: a graph that predicts, or its prototypes.
 
@@ -393,6 +382,9 @@ def reproduce(
     queries: Annotated[
         int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A complete report in minutes, from fewer repetitions.")
+    ] = False,
     people: Annotated[
         int | None, typer.Option(min=2, help="Use the first people only; all if not given.")
     ] = None,
@@ -409,7 +401,7 @@ def reproduce(
     from dkmeans_paper.faces import DataError
 
     try:
-        run(what.value, out, data=data, queries=queries, people=people, jobs=jobs)
+        run(what.value, out, data=data, queries=queries, quick=quick, people=people, jobs=jobs)
     except DataError as error:
         raise InputError(str(error)) from error
     except KeyboardInterrupt:

@@ -13,17 +13,12 @@ from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_progress import FitProgress
 from dkmeans.cli.fit_report import Errors, report
-from dkmeans.cli.labelled_rows import (
-    Labelled,
-    LargeTable,
-    Template,
-    Wanted,
-    open_labelled,
-    read_labelled,
-)
+from dkmeans.cli.frame_rows import FrameRows
+from dkmeans.cli.inputs import resolve_input
+from dkmeans.cli.labelled_rows import Labelled, LargeTable, Template, Wanted, take_rows
 from dkmeans.cli.loaded_model import LoadedModel
 from dkmeans.cli.output_files import check_free
-from dkmeans.cli.table_input import check_format
+from dkmeans.cli.rows import Rows, open_rows, read_rows, whole
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save
 from dkmeans.progress import listening
@@ -38,6 +33,7 @@ class FitOptions:
     refine: str | None = None
     growth: str = "best"
     metric: str = "euclidean"
+    n_components: int | None = None
     balanced: bool = False
     standardise: bool = False
     threads: int | None = None
@@ -45,18 +41,20 @@ class FitOptions:
     reject: float | None = None
     force: bool = False
     quiet: bool = False
+    list_features: bool = False
 
 
 def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     """Read rows, fit, judge, save and tell."""
+    train = resolve_input(train)
     check_free(options.out, train, options.test, force=options.force)
     if options.reject is not None and options.test is None:
         raise InputError("--reject needs rows that are not fitted: name a file of them as --test.")
-    check_format(train)
-    model = make_model(options)
-    rows = open_labelled(train, wanted)
+    estimator = make_estimator(options)
+    rows = open_rows(train, wanted)
     if isinstance(rows, Labelled) and len(np.unique(rows.y)) < 2:
         raise InputError(_one_class(train, rows.y[0]))
+    model = make_model(estimator, rows, options)
     test = None if options.test is None else _read_test(options, wanted, Template.of(rows))
     notes = [*rows.notes, *(f"{options.test}: {n}" for n in (test.notes if test else ()))]
     console = stderr()
@@ -69,8 +67,8 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
         raise InputError(_one_class(train, core.classes_[0]))
     errors = Errors.of(model, rows)
     test_errors = None if test is None else Errors.of(model, test)
-    if options.reject is not None and isinstance(test, Labelled):
-        choose_thresholds(LoadedModel(model), test, options.reject)
+    if options.reject is not None:
+        choose_thresholds(LoadedModel(model), whole(test), options.reject)
     save(model, options.out)
     if not options.quiet:
         report(
@@ -80,25 +78,33 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
             test_errors,
             seconds=seconds,
             saved=options.out.resolve(),
+            list_features=options.list_features,
         )
 
 
-def make_model(options: FitOptions) -> Any:
-    """Make the estimator that the options ask for, behind a scaler if they do."""
-    model = DiscriminativeKMeans(
+def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
+    """Make the estimator that the options ask for."""
+    return DiscriminativeKMeans(
         budget_of(options.max_clusters),
         refine=options.refine,  # type: ignore[arg-type]
         growth=options.growth,  # type: ignore[arg-type]
         metric=options.metric,  # type: ignore[arg-type]
+        n_components=options.n_components,
         class_weight="balanced" if options.balanced else None,
         n_threads=options.threads,
     )
+
+
+def make_model(estimator: Any, rows: Rows, options: FitOptions) -> Any:
+    """Put an estimator behind what makes features of the rows; that is fitted to them."""
+    if isinstance(rows, FrameRows):
+        return rows.pipeline(estimator)
     if not options.standardise:
-        return model
+        return estimator
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), model)
+    return make_pipeline(StandardScaler(), estimator)
 
 
 def budget_of(text: str | None) -> Any:
@@ -110,26 +116,28 @@ def budget_of(text: str | None) -> Any:
     return int(text)
 
 
-def _read_test(options: FitOptions, wanted: Wanted, like: Template) -> Labelled | LargeTable:
+def _read_test(options: FitOptions, wanted: Wanted, like: Template) -> Rows:
     """Read rows to test on; those that thresholds are chosen by are needed in memory."""
     assert options.test is not None
     if options.reject is not None:
-        return read_labelled(options.test, wanted, like)
-    return open_labelled(options.test, wanted, like)
+        return read_rows(options.test, wanted, like)
+    return open_rows(options.test, wanted, like)
 
 
 def _one_class(train: Path, label: Any) -> str:
     return f"All rows of {train.name} have the label {label!s}; two classes are needed."
 
 
-def fit_rows(model: Any, rows: Labelled | LargeTable, options: FitOptions, console: Any) -> float:
+def fit_rows(model: Any, rows: Rows, options: FitOptions, console: Any) -> float:
     """Fit with a bar, tell what the library warns of, and return the seconds it took."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         progress = FitProgress(console, options.refine, quiet=options.quiet)
         with progress, listening(progress.hear):
-            if isinstance(rows, LargeTable):
+            if isinstance(rows, FrameRows):
+                _fit_frames(model, rows)
+            elif isinstance(rows, LargeTable):
                 _fit_blocks(model, rows)
             else:
                 _fit_arrays(model, rows)
@@ -138,10 +146,28 @@ def fit_rows(model: Any, rows: Labelled | LargeTable, options: FitOptions, conso
     return time.perf_counter() - start
 
 
+def _fit_frames(model: Any, rows: FrameRows) -> None:
+    """Fit the last step of a pipeline to what the others make of the rows."""
+    columns, estimator = model[0], model[-1]
+    if rows.memory_mb is not None:
+        estimator.set_params(memory_mb=rows.memory_mb)
+        estimator.fit(lambda: _features(columns, rows))
+        return
+    parts = list(_features(columns, rows))
+    X, y, *weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    estimator.fit(X, y, *weight)
+
+
+def _features(columns: Any, rows: FrameRows) -> Iterator[tuple[Any, ...]]:
+    for block in rows.blocks():
+        weight = () if block.weight is None else (block.weight,)
+        yield columns.transform(block.X[list(rows.kinds)]), block.y, *weight
+
+
 def _fit_arrays(model: Any, rows: Labelled) -> None:
     """Fit rows in memory."""
     X, step = rows.X, "discriminativekmeans__"
-    if not LoadedModel(model).is_scaled:
+    if not LoadedModel(model).has_steps:
         X, step = rows.array(), ""
     weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
     model.fit(X, rows.y, **weight)
@@ -151,7 +177,7 @@ def _fit_blocks(model: Any, rows: LargeTable) -> None:
     """Fit rows that are read in blocks; the scaler reads them once, before the rest."""
     loaded = LoadedModel(model)
     loaded.core.set_params(memory_mb=rows.memory_mb)
-    if not loaded.is_scaled:
+    if not loaded.has_steps:
         loaded.core.fit(rows)
         return
     scaler = model[0]
@@ -169,7 +195,7 @@ def _fit_blocks(model: Any, rows: LargeTable) -> None:
 def choose_thresholds(model: LoadedModel, test: Labelled, rate: float) -> None:
     """Let a model reject, by those rows to test on that are of classes that it knows."""
     known = np.flatnonzero(np.isin(test.y, model.core.classes_))
-    rows = test.X[known] if isinstance(test.X, np.ndarray) else test.X.take(known)
+    rows = take_rows(test.X, known)
     try:
         model.core.set_rejection(model.scaled(rows), false_alarm_rate=rate)
     except ValueError as error:

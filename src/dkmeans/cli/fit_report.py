@@ -1,5 +1,6 @@
 """What `dkmeans fit` tells in the end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -9,8 +10,11 @@ import numpy.typing as npt
 from rich.console import Console
 
 from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show
-from dkmeans.cli.labelled_rows import Labelled, LargeTable
+from dkmeans.cli.frame_rows import describe_kinds
+from dkmeans.cli.inspect_command import show_features
 from dkmeans.cli.loaded_model import LoadedModel
+from dkmeans.cli.rows import Rows
+from dkmeans.tables.kinds import Kind
 
 _CLASSES = 20  # lines of the table at most
 _PAIRS = 5
@@ -25,7 +29,7 @@ class Errors:
     wrong: dict[tuple[Any, Any], float]  # weight of each pair of classes that were confused
 
     @classmethod
-    def of(cls, model: Any, data: Labelled | LargeTable) -> Self:
+    def of(cls, model: Any, data: Rows) -> Self:
         """Predict and count."""
         rows: dict[Any, float] = {}
         pairs: dict[tuple[Any, Any], float] = {}
@@ -60,12 +64,18 @@ def report(
     *,
     seconds: float,
     saved: Path,
+    list_features: bool = False,
 ) -> None:
     """Print the result of a fit."""
     core = model.core
     n_prototypes = len(model.prototype_classes)
     counts = _totals(model.prototype_classes, np.ones(n_prototypes))
     fitted = "; no swap lowers the cost" if model.is_medoids else "; every label is fitted"
+    if list_features:
+        show_features(console, model)
+        console.print()
+    elif model.names:
+        say(console, f"Features: {describe_kinds(model.kinds or _all_numbers(model.names))}.")
     say(
         console,
         f"{plural(n_prototypes, model.noun)} of {plural(len(counts), 'class')} after "
@@ -106,6 +116,10 @@ def report(
         most = percent(core.rejection_.rate.max())
         say(console, f"Rejects at most {most} % of rows of known classes; predict marks them.")
     say(console, f"Model saved: {saved} ({file_size(saved.stat().st_size)})")
+
+
+def _all_numbers(names: Sequence[str]) -> dict[str, Kind]:
+    return dict.fromkeys(names, Kind.NUMBER)
 
 
 def _report_pairs(console: Console, errors: Errors, which: str) -> None:

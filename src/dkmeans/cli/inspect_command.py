@@ -1,5 +1,6 @@
 """`dkmeans inspect`: what a model file holds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,23 @@ from rich.console import Console
 
 from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show, stdout
 from dkmeans.cli.errors import listing
+from dkmeans.cli.frame_rows import describe_kinds
 from dkmeans.cli.loaded_model import LoadedModel, load_model
+from dkmeans.files.scaler import is_scaled
 from dkmeans.questions.purity import purities
 
 _WIDE = 56  # columns; with fewer, the table has fewer
 
 
-def run_inspect(path: Path, *, clusters: bool = False) -> None:
+def run_inspect(
+    path: Path, *, clusters: bool = False, features: bool = False, as_json: bool = False
+) -> None:
     """Print what a model is, its classes, and how it was trained."""
     model = load_model(path)
     console = stdout()
+    if as_json:
+        say(console, json.dumps(describe_model(path, model), indent=1), soft_wrap=True)
+        return
     for title, text in _facts(path, model):
         console.print(f"{title:<11}", style="bold", end="")
         say(console, text)
@@ -26,34 +34,105 @@ def run_inspect(path: Path, *, clusters: bool = False) -> None:
         _medoids(console, model, clusters=clusters)
         return
     _classes(console, model.core)
+    if features:
+        console.print()
+        show_features(console, model)
     if clusters:
         console.print()
         _clusters(console, model.core)
 
 
+def describe_model(path: Path, model: LoadedModel) -> dict[str, Any]:
+    """Tell all that `inspect` shows as values that JSON has."""
+    core = model.core
+    rows = zip(
+        core.cluster_ids_.tolist(),
+        core.cluster_classes_.tolist(),
+        core.cluster_sizes_.tolist(),
+        purities(core._fitted).tolist(),
+        strict=True,
+    )
+    parameters = {
+        name: value if isinstance(value, str | int | float | None) else repr(value)
+        for name, value in core.get_params().items()
+    }
+    return {
+        "file": path.name,
+        "bytes": path.stat().st_size,
+        "steps": [type(step).__name__ for _, step in getattr(model.whole, "steps", [("", core)])],
+        "columns": _columns(model),
+        "n_features": int(core.n_features_in_),
+        "classes": core.classes_.tolist(),
+        "n_clusters": int(core.n_clusters_),
+        "parameters": parameters,
+        "training": {
+            "weight": float(np.sum(core.cluster_sizes_)),
+            "error": _training_error(core),
+            "rounds": int(core.n_iter_),
+            "converged": bool(core.converged_),
+        },
+        "clusters": [
+            {"id": id, "class": label, "size": size, "purity": purity}
+            for id, label, size, purity in rows
+        ],
+    }
+
+
+def show_features(console: Console, model: LoadedModel) -> None:
+    """List every column with its kind and what is known of its values."""
+    table = grid("column", "kind", "values", left=3)
+    for column in _columns(model):
+        values = column.get("values", "")
+        table.add_row(column["name"], column["kind"], values)
+    show(console, table)
+
+
+def _columns(model: LoadedModel) -> list[dict[str, str]]:
+    """Describe the columns that a model takes."""
+    if not model.kinds:
+        names = model.names or [f"x{j}" for j in range(model.core.n_features_in_)]
+        return [{"name": name, "kind": "number"} for name in names]
+    found: dict[str, dict[str, str]] = {}
+    for step, transformer, names in model.whole[0].transformers_:
+        if step == "remainder":
+            continue
+        for j, name in enumerate(names):
+            found[name] = {"name": name, "kind": str(model.kinds[name])}
+            found[name]["values"] = _values(step, transformer, j)
+    return [found[name] for name in model.names or found]
+
+
+def _values(step: str, transformer: Any, j: int) -> str:
+    """Say what a fitted transformer knows of its j-th column."""
+    if step == "categories":
+        levels = [
+            "missing" if level != level else str(level) for level in transformer.categories_[j]
+        ]
+        rare = transformer.infrequent_categories_[j]
+        pooled = f"; rare, pooled: {len(rare)}" if rare is not None and len(rare) else ""
+        return f"{len(levels)}: {listing(levels, 5)}{pooled}"
+    filled = transformer.named_steps["imputer"].statistics_[j]
+    scaler = transformer.named_steps.get("scaler")
+    if step == "dates":
+        day = np.datetime64(int(filled), "D")
+        return f"missing ones {day}"
+    if scaler is None:
+        return f"missing ones {bool(filled)}"
+    mean, scale = scaler.mean_[j], scaler.scale_[j]
+    return f"mean {mean:.4g}, deviation {scale:.4g}, missing ones {filled:.4g}"
+
+
 def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
     core = model.core
-    kind = f"discriminative k-{'medoids' if model.is_medoids else 'means'}, " + (
-        "rows standardised first" if model.is_scaled else "rows as they are"
-    )
-    if model.takes_distances:
-        kind = "discriminative k-medoids, of distances"
-    names = f": {listing(model.names, 6)}" if model.names else ", without names"
     facts = [
-        ("model", f"{path.name} ({file_size(path.stat().st_size)}): {kind}"),
-        _width(model, names),
+        ("model", f"{path.name} ({file_size(path.stat().st_size)}): {_kind(model)}"),
+        ("rows" if model.takes_distances else "features", _features(model)),
         ("classes", f"{len(core.classes_)}: {listing(map(label_text, core.classes_))}"),
         (f"{model.noun}s", f"{len(model.prototype_ids):,}"),
         ("parameters", _parameters(core)),
         ("training", _medoid_training(core) if model.is_medoids else _training(core)),
     ]
     return facts
-
-
-def _width(model: LoadedModel, names: str) -> tuple[str, str]:
-    if model.takes_distances:
-        return "rows", f"{model.core.n_features_in_:,}, of which distances are known"
-    return "features", plural(model.core.n_features_in_, "feature") + names
 
 
 def _medoid_training(core: Any) -> str:
@@ -80,6 +159,29 @@ def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:
     show(console, table)
 
 
+def _kind(model: LoadedModel) -> str:
+    if model.takes_distances:
+        return "discriminative k-medoids, of distances"
+    if not model.has_steps:
+        how = "rows as they are"
+    elif is_scaled(model.whole):
+        how = "rows standardised first"
+    elif model.kinds:
+        how = "missing values filled, numbers scaled, categories one-hot"
+    else:
+        how = "after " + ", ".join(type(step).__name__ for _, step in model.whole.steps[:-1])
+    return f"discriminative k-{'medoids' if model.is_medoids else 'means'}, {how}"
+
+
+def _features(model: LoadedModel) -> str:
+    if model.takes_distances:
+        return f"{model.core.n_features_in_:,}, of which distances are known"
+    count = plural(model.core.n_features_in_, "feature")
+    if model.kinds:
+        return f"{count} of {describe_kinds(model.kinds)}"
+    return count + (f": {listing(model.names, 6)}" if model.names else ", without names")
+
+
 def _parameters(core: Any) -> str:
     """Name the parameters that are not the default."""
     default = type(core)().get_params()
@@ -89,8 +191,7 @@ def _parameters(core: Any) -> str:
 
 def _training(core: Any) -> str:
     parts = [f"{np.sum(core.cluster_sizes_):,.10g} rows"]
-    mine = float((purities(core._fitted) * core.cluster_sizes_).sum())
-    parts.append(f"error {percent(1 - mine / core.cluster_sizes_.sum())} %")
+    parts.append(f"error {percent(_training_error(core))} %")
     parts.append(plural(core.n_iter_, "round"))
     parts.append(_ending(core))
     if hasattr(core, "history_") and len(core.history_.seconds):
@@ -98,6 +199,11 @@ def _training(core: Any) -> str:
     if getattr(core, "conflicts_", None):
         parts.append(f"{plural(len(core.conflicts_), 'group')} of equal rows with several labels")
     return ", ".join(parts)
+
+
+def _training_error(core: Any) -> float:
+    mine = float((purities(core._fitted) * core.cluster_sizes_).sum())
+    return 1 - mine / float(core.cluster_sizes_.sum())
 
 
 def _ending(core: Any) -> str:

@@ -1,6 +1,6 @@
 """Labelled rows for commands: from a table or from arrays, in memory or in blocks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 
 from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import file_size, plural
-from dkmeans.cli.errors import InputError, check_exists, listing
+from dkmeans.cli.errors import InputError, listing
 from dkmeans.cli.table_input import (
     check_column,
-    check_format,
     check_model_columns,
     check_names,
     describe_index,
     in_options,
-    open_input,
+    open_inputs,
     possible_features,
 )
 from dkmeans.data.blocks import Batch, BlockSource
@@ -29,6 +28,7 @@ from dkmeans.data.named_arrays import NamedArray
 from dkmeans.data.system_memory import total_memory
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import LabelKind, OtherColumns, SelectedTable, Selection, TablePart
+from dkmeans.data.text_files import TextFormat
 
 MEMORY_SHARE = 8  # tables that take more than one in so many bytes of the memory stay on disk
 
@@ -43,13 +43,19 @@ class Wanted:
     numeric_only: bool = False
     skip_missing: bool = False
     array: str = "X"  # name of the rows in an .npz file
+    columns: Sequence[str] | None = None
+    categories: Sequence[str] = ()  # columns of numbers that are codes
+    raw: bool = False  # numbers as they are, without a table pipeline
+    impute: str = "median"
+    text: TextFormat | None = None
+    size: tuple[int, int] | None = None  # of images
 
 
 @dataclass(frozen=True)
 class Labelled:
     """Rows with labels in memory, ready to fit or to judge."""
 
-    X: Any  # a pyarrow table, whose names scikit-learn sees, or an array
+    X: Any  # a dataframe, a pyarrow table whose names scikit-learn sees, or an array
     y: npt.NDArray[Any]
     weight: npt.NDArray[np.float64] | None
     notes: list[str] = field(default_factory=list)  # what was left out
@@ -73,14 +79,17 @@ class Template:
     names: list[str] | None
     n_features: int
     has_text_labels: bool
+    kinds: Mapping[str, Any] | None = None  # kinds of columns; None if rows are no dataframes
 
     @classmethod
-    def of(cls, rows: "Labelled | LargeTable") -> "Template":
+    def of(cls, rows: Any) -> "Template":
         """Take the features and labels of other rows."""
         if isinstance(rows, LargeTable):
             return cls(rows.names, len(rows.names), rows.has_text_labels)
-        is_table = isinstance(rows.X, pa.Table)
-        names = rows.X.column_names if is_table else None
+        if hasattr(rows, "kinds"):
+            return cls(list(rows.kinds), len(rows.kinds), rows.has_text_labels, rows.kinds)
+        names = getattr(rows.X, "names", None)
+        names = rows.X.column_names if isinstance(rows.X, pa.Table) else names
         return cls(names, rows.X.shape[1], rows.y.dtype.kind in "UO")
 
 
@@ -131,8 +140,8 @@ class LargeTable(BlockSource):
         return self._table.has_text_labels
 
 
-def read_labelled(path: Path, wanted: Wanted, like: Template | None = None) -> Labelled:
-    """Read labelled rows into memory.
+def read_numbers(path: Path, wanted: Wanted, like: Template | None = None) -> Labelled:
+    """Read labelled rows of numbers into memory.
 
     Parameters
     ----------
@@ -143,40 +152,54 @@ def read_labelled(path: Path, wanted: Wanted, like: Template | None = None) -> L
     like : Template, optional
         What the rows must be like.
     """
-    check_exists(path)
-    check_format(path)
     if is_array_file(path):
         return _from_arrays(path, wanted, like)
-    file = open_input(path)
+    files = open_inputs(path, wanted.text)
     notes: list[str] = []
-    return _read(file, _select(file, wanted, like, notes), wanted, like, notes)
+    return _read(files[0], _select(files, wanted, like, notes), wanted, like, notes)
 
 
-def open_labelled(
+def open_numbers(
     path: Path, wanted: Wanted, like: Template | None = None
 ) -> "Labelled | LargeTable":
-    """Read labelled rows into memory, or prepare to read them in blocks if they are many."""
-    check_exists(path)
-    check_format(path)
+    """Read rows of numbers into memory, or prepare to read them in blocks if they are many."""
     if is_array_file(path):
         return _from_arrays(path, wanted, like)
-    file = open_input(path)
+    files = open_inputs(path, wanted.text)
+    file = files[0]
     notes: list[str] = []
-    table = _select(file, wanted, like, notes)
+    table = _select(files, wanted, like, notes)
     n_bytes = table.count_rows() * len(table.names) * table.dtype.itemsize
     room = total_memory() // MEMORY_SHARE
     if n_bytes <= room:
         return _read(file, table, wanted, like, notes)
     memory_mb = room / 2**20
-    table = _select(file, wanted, like, [], memory_mb)
+    table = _select(files, wanted, like, [], memory_mb)
     notes.append(
         f"{path.name} takes {file_size(n_bytes)}, more than {file_size(room)}, which is 1/"
         f"{MEMORY_SHARE} of the memory: it is read in blocks, again in every pass."
     )
     large = LargeTable(path, table, wanted, notes, memory_mb)
     if like is not None and large.has_text_labels != like.has_text_labels:
-        _check_label_kind(path, next(iter(large)).y, like)
+        check_label_kind(path, next(iter(large)).y, like)
     return large
+
+
+def checked_names(file: TableFile, given: Sequence[str], option: str) -> list[str]:
+    """List the columns that an option names, one by one or with commas between them."""
+    names: list[str] = []
+    for text in given:
+        for name in [text] if text in file.names else text.split(","):
+            check_column(file, name, option)
+            names.append(name)
+    return names
+
+
+def take_rows(X: Any, which: npt.NDArray[Any]) -> Any:
+    """Take rows of a dataframe, a pyarrow table or an array, by index."""
+    if hasattr(X, "iloc"):
+        return X.iloc[which]
+    return X.take(which) if isinstance(X, pa.Table) else X[which]
 
 
 def named_columns(columns: Sequence[Any], names: Sequence[str]) -> Any:
@@ -217,13 +240,14 @@ class _Missing:
 
 
 def _select(
-    file: TableFile,
+    files: Sequence[TableFile],
     wanted: Wanted,
     like: Template | None,
     notes: list[str],
     memory_mb: float | None = None,
 ) -> SelectedTable:
     """Choose columns as the options say, or as a model needs them."""
+    file = files[0]
     if wanted.label is None:
         raise InputError(
             f"Name the column of labels with --label; {file.path.name} has "
@@ -234,16 +258,18 @@ def _select(
         check_column(file, wanted.weight, "--weight")
     selection = Selection(wanted.label, wanted.weight)
     if like is None:
-        for name in wanted.drop:
-            check_column(file, name, "--drop")
+        drop = checked_names(file, wanted.drop, "--drop")
+        columns = None
+        if wanted.columns is not None:
+            columns = checked_names(file, wanted.columns, "--columns")
         others = OtherColumns.LEAVE_OUT if wanted.numeric_only else OtherColumns.REFUSE
-        selection = replace(selection, drop=wanted.drop, other_columns=others)
+        selection = replace(selection, drop=drop, columns=columns, other_columns=others)
     else:
         kind = LabelKind.TEXT if like.has_text_labels else LabelKind.AS_STORED
         columns = _columns_like(file, like, wanted, notes)
         selection = replace(selection, columns=columns, label_kind=kind)
     with in_options():
-        table = SelectedTable([file], selection, memory_mb)
+        table = SelectedTable(files, selection, memory_mb)
     if table.index:
         notes.append(describe_index(table.index))
     if table.left_out:
@@ -294,7 +320,7 @@ def _read(
     weights = [part.weight for part in parts if part.weight is not None]
     weight = np.concatenate(weights).astype(np.float64) if weights else None
     if like is not None:
-        _check_label_kind(file.path, y, like)
+        check_label_kind(file.path, y, like)
     columns = [np.concatenate([part.X[:, j] for part in parts]) for j in range(len(table.names))]
     return Labelled(pa.table(columns, names=table.names), y, weight, notes)
 
@@ -317,7 +343,7 @@ def _named(X: npt.NDArray[Any], names: Sequence[str]) -> Any:
     return pa.table([pa.array(np.ascontiguousarray(column)) for column in X.T], names=list(names))
 
 
-def _check_label_kind(path: Path, y: npt.NDArray[Any], like: Template) -> None:
+def check_label_kind(path: Path, y: npt.NDArray[Any], like: Template) -> None:
     """Raise an error unless labels are text where those of the model are, and else numbers."""
     if (y.dtype.kind == "U") != like.has_text_labels:
         kinds = {True: "text", False: "numbers"}
@@ -358,6 +384,6 @@ def _from_arrays(path: Path, wanted: Wanted, like: Template | None) -> Labelled:
             raise InputError(
                 f"{path.name} has {X.shape[1]} features, the training rows {like.n_features}."
             )
-        _check_label_kind(path, y, like)
+        check_label_kind(path, y, like)
         X = X if like.names is None else _named(X, like.names)
     return Labelled(X, y, rest[0].astype(np.float64) if rest else None, notes)

@@ -1,10 +1,13 @@
-"""Model files as commands see them: a classifier, with or without stored scaling before it."""
+"""Model files as commands see them: a classifier, with or without steps before it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dkmeans.cli.errors import InputError, check_exists
+from dkmeans.files.scaler import is_scaled
+from dkmeans.tables.pipeline import kinds_of_pipeline
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class LoadedModel:
         return self.core.medoid_sizes_ if self.is_medoids else self.core.cluster_sizes_
 
     @property
-    def is_scaled(self) -> bool:
-        """Whether it standardises rows first."""
+    def has_steps(self) -> bool:
+        """Whether there are steps before the classifier."""
         return self.core is not self.whole
 
     @property
@@ -64,11 +67,20 @@ class LoadedModel:
         """What labelled rows for the model must be like."""
         from dkmeans.cli.labelled_rows import Template
 
-        return Template(self.names, self.core.n_features_in_, self.core.classes_.dtype.kind in "UO")
+        n_features = int(getattr(self.whole, "n_features_in_", self.core.n_features_in_))
+        text = self.core.classes_.dtype.kind in "UO"
+        return Template(self.names, n_features, text, self.kinds)
+
+    @property
+    def kinds(self) -> Mapping[str, Any] | None:
+        """Kinds of columns that it takes; empty if it takes any, None if it takes numbers."""
+        if not self.has_steps or self.names is None or is_scaled(self.whole):
+            return None
+        return kinds_of_pipeline(self.whole) or {}
 
     def scaled(self, X: Any) -> Any:
         """Do what comes before the classifier."""
-        return self.whole[:-1].transform(X) if self.is_scaled else X
+        return self.whole[:-1].transform(X) if self.has_steps else X
 
 
 def load_model(path: Path) -> LoadedModel:

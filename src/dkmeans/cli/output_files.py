@@ -68,7 +68,8 @@ def check_free(path: Path, *inputs: Path | None, force: bool) -> None:
     """
     for source in inputs:
         if source is not None:
-            check_exists(source)
+            if not source.is_dir():
+                check_exists(source)
             if path.exists() and path.samefile(source):
                 raise InputError(f"{path} would be replaced, but it is read: name another --out.")
     if path == STDOUT:

@@ -8,10 +8,12 @@ from dkmeans import plots
 from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
-from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, read_labelled
+from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
+from dkmeans.cli.inputs import resolve_input
+from dkmeans.cli.labelled_rows import Labelled, Template, Wanted
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
+from dkmeans.cli.rows import read_rows, whole
 from dkmeans.cli.table_input import is_data_file
 
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -33,6 +35,7 @@ class PlotOptions:
 
 def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> None:
     """Draw, and tell where the picture is."""
+    source = resolve_input(source)
     out = options.out or Path(f"{source.stem}-{kind}.png")
     if out.suffix.lower() not in _ENDINGS:
         raise InputError(f"{out.name}: pictures are written as {', '.join(_ENDINGS)}.")
@@ -48,19 +51,21 @@ def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> N
 def _prepare(
     source: Path, kind: str, wanted: Wanted, options: PlotOptions
 ) -> tuple[LoadedModel, Labelled | None]:
-    if is_data_file(source):
+    if source.is_dir() or is_data_file(source):
         if options.data is not None:
             raise InputError(f"--data goes with a model; {source.name} is a table itself.")
-        rows = _read(source, wanted)
+        rows = read_rows(source, wanted)
         fitting = FitOptions(
             Path(),
             max_clusters=options.max_clusters,
             refine=options.refine,
             standardise=options.standardise,
         )
-        model = make_model(fitting)
+        model = make_model(make_estimator(fitting), rows, fitting)
+        for note in rows.notes:
+            say(stderr(), note)
         fit_rows(model, rows, fitting, stderr())
-        return LoadedModel(model), rows
+        return LoadedModel(model), whole(rows)
     loaded = load_model(source)
     if options.data is None:
         if kind in _NEED_ROWS:
@@ -71,10 +76,10 @@ def _prepare(
 
 def _read(path: Path, wanted: Wanted, like: Template | None = None) -> Labelled:
     """Read rows, and tell what was left out."""
-    rows = read_labelled(path, wanted, like)
+    rows = read_rows(path, wanted, like)
     for note in rows.notes:
         say(stderr(), note)
-    return rows
+    return whole(rows)
 
 
 def _display(

@@ -1,6 +1,6 @@
 """`dkmeans predict`: classes, probabilities, clusters and distances for the rows of a table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,30 @@ from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import label_text, plural, say, stderr, stdout
 from dkmeans.cli.distance_files import open_distances
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.labelled_rows import count_missing, describe_missing, named_columns
+from dkmeans.cli.image_folders import ImageShape, list_images, read_images
+from dkmeans.cli.inputs import check_input, holds_images, resolve_input
+from dkmeans.cli.labelled_rows import count_missing, describe_missing, named_columns, take_rows
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import STDOUT, check_free, output_format, table_writer
 from dkmeans.cli.table_input import (
     check_column,
-    check_format,
     check_model_columns,
     check_names,
-    open_input,
+    open_inputs,
     possible_features,
 )
-from dkmeans.data.column_values import as_numbers, is_numeric, missing_numbers
+from dkmeans.data.column_values import as_numbers, is_numeric, is_text, missing_numbers
+from dkmeans.data.named_arrays import NamedArray
 from dkmeans.data.table_formats import TableFile
+from dkmeans.data.text_files import TextFormat
+from dkmeans.data.text_types import join_types
+from dkmeans.tables.kinds import Kind, of_arrow
+from dkmeans.tables.reading import to_frame
 
 COLUMNS = ("class", "probability", "cluster_id", "distance")
 MEDOID_COLUMNS = ("class", "probability", "medoid", "distance")
 _DISTANCES = 1 << 22  # distances to prototypes held at once
+_IMAGES = 1024  # images read at once
 _ARRAY_ROWS = 1 << 16  # rows of an array predicted at once
 
 
@@ -46,21 +53,27 @@ class PredictOptions:
     only: bool = False
     array: str = "X"
     quiet: bool = False
+    text: TextFormat | None = None
 
 
 def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     """Predict batch by batch, and put the file in place when it is whole."""
+    data = resolve_input(data)
     check_free(options.out, path, data, force=options.force)
     output_format(options.out)
     model = load_model(path)
     if not model.takes_distances:
-        check_format(data)
+        check_input(data)
     if model.takes_distances:
         source: _Source = _Distances(data, model, options)
+    elif holds_images(data):
+        source = _Images(data, model)
     elif is_array_file(data):
         source = _Arrays(data, model, options)
+    elif model.kinds is not None:
+        source = _Frames(open_inputs(data, options.text), model, model.kinds, options)
     else:
-        source = _Table(open_input(data), model, options)
+        source = _Table(open_inputs(data, options.text), model, options)
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
@@ -122,8 +135,7 @@ def predictions(
     step = max(1, _DISTANCES // len(model.prototype_ids))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
-        part = X.take(some) if isinstance(X, pa.Table) else X[some]
-        scaled = model.scaled(part)
+        scaled = model.scaled(take_rows(X, some))
         distances = core.transform(scaled)
         nearest[some] = distances.argmin(axis=1)
         distance[some] = distances[np.arange(len(some)), nearest[some]]
@@ -170,9 +182,12 @@ class _Source:
 class _Table(_Source):
     """The rows of a table: the model's columns by name, whatever their order."""
 
-    def __init__(self, file: TableFile, model: LoadedModel, options: PredictOptions) -> None:
-        self._file, self._model, self._options = file, model, options
-        self.kept, self.n_rows = file.names, file.n_rows
+    def __init__(
+        self, files: Sequence[TableFile], model: LoadedModel, options: PredictOptions
+    ) -> None:
+        file = files[0]
+        self._files, self._file, self._model, self._options = files, file, model, options
+        self.kept, self.n_rows = file.names, _count(files)
         for name in options.drop:
             check_column(file, name, "--drop")
         if model.names is not None:
@@ -203,10 +218,17 @@ class _Table(_Source):
         return names
 
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for file in self._files:
+            yield from self._batches(file)
+
+    def _batches(self, file: TableFile) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
         first_row = 1
         place = {name: at for at, name in enumerate(self._features)}
-        for batch in self._file.batches(types=self._types):
-            columns = [as_numbers(batch.column(name), name, first_row) for name in self._features]
+        for batch in file.batches(types=self._types):
+            columns = [
+                as_numbers(batch.column(name), name, first_row, file.decimal)
+                for name in self._features
+            ]
             lost = {
                 n: missing_numbers(column)
                 for n, column in zip(self._features, columns, strict=True)
@@ -216,7 +238,7 @@ class _Table(_Source):
                 counts = {name: int(mask.sum()) for name, mask in lost.items()}
                 which = f"rows {first_row:,} to {first_row + len(bad) - 1:,}"
                 raise InputError(
-                    f"{self._file.path.name}, {which}: {describe_missing(counts, bad)}. Fill them "
+                    f"{file.path.name}, {which}: {describe_missing(counts, bad)}. Fill them "
                     "in, or leave their predictions empty with --skip-missing."
                 )
             kept = []
@@ -232,6 +254,77 @@ class _Table(_Source):
         if self._model.names is not None:
             return named_columns(columns, self._features)
         return np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns])
+
+
+class _Frames(_Source):
+    """The rows of a table with columns of all kinds, for a pipeline."""
+
+    def __init__(
+        self,
+        files: Sequence[TableFile],
+        model: LoadedModel,
+        kinds: Mapping[str, Kind],
+        options: PredictOptions,
+    ) -> None:
+        assert model.names is not None
+        self._files, self._options = files, options
+        self.kept, self.n_rows = files[0].names, _count(files)
+        for file in files:
+            check_model_columns(file, model.names)
+        if not kinds:  # a pipeline that table_pipeline did not make: as the table has them
+            types = [file.types(model.names) for file in files]
+            kinds = {n: of_arrow(join_types(found[n] for found in types)) for n in model.names}
+        self._kinds = {name: kinds[name] for name in model.names}
+        self._keeps_text = output_format(options.out).is_text
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for file in self._files:
+            first_row = 1
+            types = dict.fromkeys(file.names, pa.string())
+            if file.is_text and not self._keeps_text and not self._options.only:
+                others = [name for name in file.names if name not in self._kinds]
+                types |= file.types(others, others)
+            for batch in file.batches(types=types):
+                frame = to_frame(batch, self._kinds, first_row, file.decimal)
+                lost = np.zeros(batch.num_rows, dtype=bool)
+                if self._options.skip_missing:
+                    lost = frame.isna().any(axis=1).to_numpy()
+                yield [self._passed_on(batch, frame, name) for name in self.kept], frame, lost
+                first_row += batch.num_rows
+
+    def _passed_on(self, batch: Any, frame: Any, name: str) -> Any:
+        """Text stays as it is, but features are stored as numbers where the output has types."""
+        column = batch.column(name)
+        if self._keeps_text or not is_text(column.type):
+            return column
+        is_number = self._kinds.get(name) in (Kind.NUMBER, Kind.BOOLEAN)
+        return pa.array(frame[name].to_numpy(), from_pandas=True) if is_number else column
+
+
+class _Images(_Source):
+    """Images, with their paths and, if they are in folders of classes, their labels."""
+
+    kept = ("file",)
+
+    def __init__(self, folder: Path, model: LoadedModel) -> None:
+        shape = ImageShape.of_names(model.names)
+        if shape is None:
+            raise InputError(f"{folder} has images, but the model was not fitted on images.")
+        self._folder, self._shape, self._files = folder, shape, list_images(folder)
+        self.n_rows = len(self._files)
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for start in range(0, len(self._files), _IMAGES):
+            some = self._files[start : start + _IMAGES]
+            names = pa.array([str(file.relative_to(self._folder)) for file in some])
+            X = NamedArray.of(read_images(some, self._shape), self._shape.names)
+            yield [names], X, np.zeros(len(some), dtype=bool)
+
+
+def _count(files: Sequence[TableFile]) -> int | None:
+    counts = [file.n_rows for file in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 class _Arrays(_Source):

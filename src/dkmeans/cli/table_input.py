@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from dkmeans.cli.array_files import SUFFIX, is_array_file
 from dkmeans.cli.console import plural
 from dkmeans.cli.errors import InputError, check_exists, listing, suggestion
 from dkmeans.data.table_checks import UnnamedColumnError, check_features_named
 from dkmeans.data.table_formats import SUFFIXES, TableFile, format_of
-from dkmeans.data.tables import NotNumbersError, open_table
+from dkmeans.data.tables import NotNumbersError, open_tables
+from dkmeans.data.text_files import TextFormat
 
 
 def check_format(path: Path) -> None:
@@ -29,13 +31,27 @@ def is_data_file(path: Path) -> bool:
     return is_array_file(path) or format_of(path) is not None
 
 
-def open_input(path: Path) -> TableFile:
-    """Open a table."""
+def open_inputs(path: Path, text: TextFormat | None = None) -> list[TableFile]:
+    """Open a table, or a folder of tables."""
+    if path.is_dir():
+        return open_tables(path, text)
     check_exists(path)
     check_format(path)
     if is_array_file(path):
         raise InputError(f"{path.name} holds arrays, where a table is needed.")
-    return open_table(path)
+    return open_tables(path, text)
+
+
+def text_format(sep: str | None, decimal: str | None) -> TextFormat:
+    """Read how text is written: what separates columns, and the decimal point."""
+    names = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+    sep = names.get(sep, sep) if sep is not None else None
+    if sep is not None and len(sep) != 1:
+        raise InputError(f"--sep {sep}: it must be a single character, or tab.")
+    decimal = names.get(decimal, decimal) if decimal is not None else None
+    if decimal is not None and (decimal not in (".", ",") or decimal == sep):
+        raise InputError(f"--decimal {decimal}: it must be . or , and not what separates columns.")
+    return TextFormat(sep, decimal)
 
 
 def check_column(file: TableFile, name: str, option: str) -> None:
@@ -96,8 +112,20 @@ def in_options() -> Iterator[None]:
         options += " ..." if len(names) > 3 else ""
         raise InputError(
             f"{error.path} has columns that are not numbers: {found}. Leave them out with "
-            f"{options}, or all of their kind with --numeric-only."
+            f"{options}, or all of their kind with --numeric-only, or use them without --raw."
         ) from error
+    except ValueError as error:
+        if not hasattr(error, "problem"):
+            raise
+        raise InputError(_ambiguous(error)) from error
+
+
+def _ambiguous(error: Any) -> str:
+    """Say what to do about a column that may be a feature or not."""
+    if type(error).__name__ == "DecimalCommaError":
+        return f"{error.problem}: add --decimal ',', or use it as text with --category."
+    name = _quoted(error.column)
+    return f"{error.problem}: leave it out with --drop {name}, or name all features with --columns."
 
 
 def _quoted(name: str) -> str:

@@ -1,5 +1,6 @@
 """Columns of tables as numbers and as class labels."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,13 @@ def first_text(column: Any) -> str | None:
     return None
 
 
-def as_numbers(column: Any, name: str, first_row: int = 1) -> Any:
+def with_points(column: Any, decimal: str) -> Any:
+    """Write numbers that are text with a point, in place of another decimal point."""
+    pattern = rf"^(\s*[-+]?\d*){re.escape(decimal)}(\d+([eE][-+]?\d+)?\s*)$"
+    return pc.replace_substring_regex(column, pattern, r"\1.\2")
+
+
+def as_numbers(column: Any, name: str, first_row: int = 1, decimal: str = ".") -> Any:
     """Convert a column to float64, with nulls where values are missing; float32 stays.
 
     Parameters
@@ -64,11 +71,15 @@ def as_numbers(column: Any, name: str, first_row: int = 1) -> Any:
     name : str
     first_row : int
         Number of the column's first row in its file.
+    decimal : str
+        Decimal point of text.
     """
     kind = column.type
     if pa.types.is_float32(kind):
         return column
     if is_text(kind):
+        if decimal != ".":
+            column = with_points(column, decimal)
         return _parse_numbers(column, name, first_row)
     if pa.types.is_boolean(kind):
         column = pc.cast(column, pa.int8())
@@ -165,8 +176,11 @@ def _parse_numbers(column: Any, name: str, first_row: int) -> Any:
     except pa.ArrowInvalid:
         values = text.to_pylist()
         at = next(at for at, v in enumerate(values) if v is not None and not _is_number(v))
+        hint = ""
+        if re.fullmatch(r"[-+]?\d*,\d+", values[at]):
+            hint = " Is the comma a decimal point? Then write points (or --decimal ,)."
         raise SourceError(
-            f"Column {name!r}: {values[at]!r} in row {first_row + at:,} is not a number."
+            f"Column {name!r}: {values[at]!r} in row {first_row + at:,} is not a number.{hint}"
         ) from None
 
 

@@ -19,7 +19,6 @@ from dkmeans.data.value_checks import (
     class_weights,
     finite_range,
 )
-from dkmeans.geometry import geometry_of
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 
@@ -58,11 +57,11 @@ class FirstPass:
 
     def __init__(self, estimator: Any, names: list[str] | None, how: Continuation) -> None:
         self._estimator = estimator
-        self._is_fresh = how is Continuation.FRESH
+        self._how, self._is_fresh = how, how is Continuation.FRESH
         self._feature_names = None if names is None else np.array(names, dtype=object)
         self.sizes: list[int] = []
         self.n_features = len(names) if names is not None else 0
-        self._dtype = None if self._is_fresh else estimator.cluster_centers_.dtype
+        self._dtype = None if self._is_fresh else estimator._fitted.prototypes.centers.dtype
         self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
         self._y: list[npt.NDArray[np.int32]] = []
@@ -189,17 +188,14 @@ class FirstPass:
         np.take(place, y, out=y, mode="clip")  # without a copy
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
-        if not geometry_of(estimator.metric).bounded:
-            largest = self._largest
-            if not self._is_fresh:
-                largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-            validation.check_reach(estimator, (len(y), self.n_features), dtype, largest, reach)
+        shape = len(y), self.n_features
+        validation.check_reach(estimator, shape, dtype, self._largest, reach, self._how)
         by_class = class_weights(estimator.class_weight, found, y, weights)
         names: dict[str, Any] = {"n_features_in_": self.n_features}
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
-        shape = names, dtype, self._n_values
-        training = validation.Training(None, y, found, weights, by_class, *shape)
+        about = names, dtype, self._n_values
+        training = validation.Training(None, y, found, weights, by_class, *about)
         validation.check_budget(estimator, training)
         return training
 

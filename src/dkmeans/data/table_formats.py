@@ -15,7 +15,9 @@ from dkmeans.data.table_checks import check_column_names, check_intact, index_co
 from dkmeans.data.text_files import (
     NULL_VALUES,
     CsvWriter,
+    TextFormat,
     bytes_per_block,
+    decimal_of,
     delimiter_of,
     header,
     open_bytes,
@@ -43,6 +45,8 @@ class TableFile(ABC):
     ----------
     path : Path
         An existing file of this format.
+    text : TextFormat, optional
+        How text is written, for formats that are text.
 
     Attributes
     ----------
@@ -57,9 +61,10 @@ class TableFile(ABC):
     format: ClassVar[str]  # name in messages
     suffixes: ClassVar[tuple[str, ...]]
     is_text: ClassVar[bool] = False
+    decimal: str = "."  # in numbers that are text
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, text: TextFormat | None = None) -> None:
+        self.path, self._text = path, text or TextFormat()
         self.n_rows: int | None = None
         if path.stat().st_size == 0:
             raise SourceError(f"{path} is empty.")
@@ -73,7 +78,7 @@ class TableFile(ABC):
 
     def reopen(self) -> "TableFile":
         """Open the file as it is now."""
-        return type(self)(self.path)
+        return type(self)(self.path, self._text)
 
     def readable(self) -> AbstractContextManager[None]:
         """Turn errors of pyarrow into one sentence."""
@@ -152,7 +157,8 @@ class Csv(TableFile):
                     found = None
             if found is None:
                 as_text = dict.fromkeys(columns, pa.string())
-                found = try_types(self._parse(columns, as_text, None), columns, exact)
+                texts = self._parse(columns, as_text, None)
+                found = try_types(texts, columns, exact, self.decimal)
         self.n_rows = found.n_rows
         return found.types
 
@@ -161,12 +167,14 @@ class Csv(TableFile):
         """Write commas, and no more quotes than needed."""
         return CsvWriter(file, schema, ",")
 
-    @property
-    def _delimiter(self) -> str:
+    def _default_delimiter(self) -> str:
         return delimiter_of(self.path)
 
     def _read_schema(self) -> Any:
-        return pa.schema([(name, pa.null()) for name in header(self.path, self._delimiter)])
+        self._delimiter = self._text.sep or self._default_delimiter()
+        names = header(self.path, self._delimiter)
+        self.decimal = self._text.decimal or decimal_of(self.path, self._delimiter)
+        return pa.schema([(name, pa.null()) for name in names])
 
     def _read_batches(
         self, columns: Sequence[str] | None, types: Mapping[str, Any] | None, rows: int
@@ -186,6 +194,7 @@ class Csv(TableFile):
                 convert_options=pa_csv.ConvertOptions(
                     include_columns=columns,
                     column_types=types,
+                    decimal_point=self.decimal,
                     null_values=NULL_VALUES,
                     strings_can_be_null=False,
                 ),
@@ -203,8 +212,7 @@ class Tsv(Csv):
         """Write tabs, and no more quotes than needed."""
         return CsvWriter(file, schema, "\t")
 
-    @property
-    def _delimiter(self) -> str:
+    def _default_delimiter(self) -> str:
         return "\t"
 
 

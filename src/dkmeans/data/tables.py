@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from dkmeans.data.column_values import (
 )
 from dkmeans.data.table_checks import check_features_named
 from dkmeans.data.table_formats import SUFFIXES, TableFile, format_of
+from dkmeans.data.text_files import TextFormat
 from dkmeans.data.text_types import join_types
 
 _CACHED_ROWS = 2048  # rows whose columns are put side by side at a time, to stay in the cache
@@ -358,7 +360,7 @@ class TableBlocks(SelectedTable):
         columns: Sequence[str] | None = None,
         memory_mb: float | None = None,
     ) -> None:
-        files = _files_of(Path(path))
+        files = open_tables(Path(path))
         super().__init__(files, Selection(label, weight, columns), memory_mb)
         if self.index:
             warnings.warn(
@@ -368,7 +370,7 @@ class TableBlocks(SelectedTable):
             )
 
 
-def open_table(path: Path) -> TableFile:
+def open_table(path: Path, text: TextFormat | None = None) -> TableFile:
     """Open a file that exists, and read the names of its columns."""
     format = format_of(path)
     if format is None:
@@ -376,10 +378,11 @@ def open_table(path: Path) -> TableFile:
             f"{path} is none of the formats that can be read: {', '.join(SUFFIXES)}; text may be "
             "compressed (.csv.gz)."
         )
-    return format(path)
+    return format(path, text)
 
 
-def _files_of(path: Path) -> list[TableFile]:
+def open_tables(path: Path, text: TextFormat | None = None) -> list[TableFile]:
+    """Open a file, or all files of a folder, which must be of one format."""
     if path.is_dir():
         inside = (file for file in path.rglob("*") if not _is_hidden(file.relative_to(path)))
         files = sorted(file for file in inside if format_of(file) is not None and file.is_file())
@@ -387,10 +390,10 @@ def _files_of(path: Path) -> list[TableFile]:
         if len(kinds) != 1:
             found = " and ".join(kinds) or "no"
             raise SourceError(f"The folder {path} has {found} files: one kind is needed.")
-        return [open_table(file) for file in files]
+        return [open_table(file, text) for file in files]
     if not path.exists():
         raise SourceError(f"There is no file or folder {path}.")
-    return [open_table(path)]
+    return [open_table(path, text)]
 
 
 def _family(path: Path) -> str:
@@ -419,6 +422,8 @@ def _describe(file: TableFile, name: str, kind: Any) -> str:
     types = {name: pa.string()} if is_text(kind) else None
     values = map(first_text, (batch.column(name) for batch in file.batches([name], types)))
     example = next((value for value in values if value), None)
+    if example and re.fullmatch(r"[-+]?\d*,\d+", example):
+        return f"text, such as {example[:20]!r}, perhaps with a decimal comma"
     return f"text, such as {example[:20]!r}" if example else found
 
 

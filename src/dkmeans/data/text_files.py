@@ -3,8 +3,11 @@
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -16,7 +19,18 @@ BLOCK_BYTES = 1 << 22  # bytes of text parsed at a time
 NULL_VALUES = [*pa_csv.ConvertOptions().null_values, "?", "None", "none"]
 _NUMBER_BYTES = 32  # bytes of a number at most, with its separator
 _MAX_BLOCK_BYTES = (1 << 31) - 1  # limit of pyarrow
-_DELIMITERS = ",;\t"  # the first that is in the header separates columns
+_DELIMITERS = ",;\t|"  # the first that is in the header separates columns
+_SNIFFED_ROWS = 200  # rows that tell whether decimals have commas
+_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How numbers and columns are written in text files; None is found out from the file."""
+
+    sep: str | None = None
+    decimal: str | None = None
 
 
 def header_line(path: Path) -> str:
@@ -29,6 +43,20 @@ def delimiter_of(path: Path) -> str:
     """Tell what separates columns: some programs write semicolons or tabs into .csv files."""
     names = header_line(path)
     return next((delimiter for delimiter in _DELIMITERS if delimiter in names), _DELIMITERS[0])
+
+
+def decimal_of(path: Path, delimiter: str) -> str:
+    """Tell whether decimals have a point or a comma, by the first rows.
+
+    They have a comma if some values look so, and none has a point. Where commas separate columns,
+    that is so in quotes only.
+    """
+    with _decoded(path) as text:
+        rows = list(islice(csv.reader(text, delimiter=delimiter), 1, _SNIFFED_ROWS))
+    values = [value for row in rows for value in row]
+    has_point = any(_POINT.fullmatch(value) for value in values)
+    has_comma = any(_COMMA.fullmatch(value) for value in values)
+    return "," if has_comma and not has_point else "."
 
 
 def header(path: Path, delimiter: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Types of columns in text files, such that all values fit them.
 
 Parsing text with the types of its first block is fast, and fits most files. Where a later value
-does not fit, all values are tried: integers, Booleans and floats in this order, or else text.
+does not fit, all values are tried: integers, Booleans, floats, dates, in this order, or else text.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkmeans.data.column_values import has_inexact_integers, is_text
+from dkmeans.data.column_values import has_inexact_integers, is_text, with_points
 from dkmeans.data.text_files import NULL_VALUES
 
 _BOOLEANS = ("1", "True", "TRUE", "true", "0", "False", "FALSE", "false")
@@ -43,7 +43,8 @@ class TypeGuess:
         """What to parse these columns as."""
         chosen = {}
         for name, kind in self.found.items():
-            if pa.types.is_boolean(kind) or (name in self.exact and not is_text(kind)):
+            is_plain = pa.types.is_boolean(kind) or pa.types.is_temporal(kind)
+            if is_plain or (name in self.exact and not is_text(kind)):
                 chosen[name] = kind
             elif _is_number(kind) or pa.types.is_null(kind):
                 chosen[name] = pa.float64()
@@ -77,7 +78,9 @@ def infer_types(first: Any, columns: Sequence[str], exact: Collection[str]) -> T
     return TypeGuess(found, exact)
 
 
-def try_types(batches: Iterable[Any], columns: Sequence[str], exact: Collection[str]) -> TextTypes:
+def try_types(
+    batches: Iterable[Any], columns: Sequence[str], exact: Collection[str], decimal: str = "."
+) -> TextTypes:
     """Find the first type that fits all values of each column.
 
     Parameters
@@ -87,6 +90,8 @@ def try_types(batches: Iterable[Any], columns: Sequence[str], exact: Collection[
     columns : sequence of str
     exact : collection of str
         Columns that are text if they would lose digits as numbers.
+    decimal : str
+        Decimal point.
     """
     fitting = {name: dict(_TRIED) for name in columns}
     empty, n_rows = set(columns), 0
@@ -97,6 +102,8 @@ def try_types(batches: Iterable[Any], columns: Sequence[str], exact: Collection[
             values = text.filter(pc.invert(pc.is_in(text, pa.array(NULL_VALUES))))
             if not len(values):
                 continue
+            if decimal != ".":
+                values = with_points(values, decimal)
             empty.discard(name)
             fits = fitting[name]
             for kind in [kind for kind, test in fits.items() if not test(values)]:
@@ -141,5 +148,12 @@ _TRIED: dict[str, Callable[[Any], bool]] = {
     "integer": _converts_to(pa.int64()),
     "Boolean": _are_booleans,
     "float": _converts_to(pa.float64()),
+    "date": _converts_to(pa.timestamp("us")),
 }
-_TYPES = {"integer": pa.int64(), "Boolean": pa.bool_(), "float": pa.float64(), "text": pa.string()}
+_TYPES = {
+    "integer": pa.int64(),
+    "Boolean": pa.bool_(),
+    "float": pa.float64(),
+    "date": pa.timestamp("us"),
+    "text": pa.string(),
+}

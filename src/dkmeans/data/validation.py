@@ -26,7 +26,7 @@ from dkmeans.data.value_checks import (
     finite_range,
     is_real,
 )
-from dkmeans.geometry import GEOMETRIES, geometry_of
+from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, reading_geometry
 from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -98,9 +98,10 @@ def check_parameters(params: dict[str, Any]) -> None:
     metric = params["metric"]
     require(
         "metric",
-        isinstance(metric, str) and metric in GEOMETRIES,
-        f"it must be {_one_of(GEOMETRIES)}",
+        isinstance(metric, str) and metric in METRICS,
+        f"it must be {_one_of(METRICS)}",
     )
+    require("n_components", is_count(params["n_components"]), "it must be None or an integer >= 1")
     for name in ("min_cluster_size", "half_life", "memory_mb"):
         v = params[name]
         require(
@@ -155,7 +156,7 @@ def check_training(
     given = X
     X, y = _with_readable_errors(scratch, X, y=y, reset=how is Continuation.FRESH)
     if how is not Continuation.FRESH:
-        X = X.astype(estimator.cluster_centers_.dtype, copy=False)
+        X = X.astype(_dtype(estimator), copy=False)
     names = {
         name: getattr(scratch, name)
         for name in ("n_features_in_", "feature_names_in_")
@@ -174,12 +175,8 @@ def check_training(
     classes, codes = found, np.searchsorted(found, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
-    if how is not Continuation.FRESH:
-        largest = max(largest, float(np.abs(estimator.cluster_centers_).max()))
-    geometry = geometry_of(estimator.metric)
-    if not geometry.bounded:
-        check_reach(estimator, X.shape, X.dtype, largest, reach)
-    X = geometry.rows(X)
+    check_reach(estimator, X.shape, X.dtype, largest, reach, how)
+    X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
@@ -194,7 +191,7 @@ def check_new_rows(estimator: Any, X: Any) -> Matrix:
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     X = _with_readable_errors(scratch, X, reset=True)
     finite_range(X, getattr(scratch, "feature_names_in_", None), threads_of(estimator))
-    return geometry_of(estimator.metric).rows(X)
+    return reading_geometry(estimator.metric).rows(X)
 
 
 def check_any_rows(
@@ -221,9 +218,17 @@ def check_reach(
     dtype: np.dtype[np.floating],
     largest: float,
     reach: float,
+    how: Continuation,
 ) -> None:
     """Check that no square will overflow or underflow: of values, and of centres farther away."""
     n, d = shape
+    if estimator.metric == LEARNED:  # rows are standardised first
+        check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
+        return
+    if geometry_of(estimator.metric).bounded:
+        return
+    if how is not Continuation.FRESH:
+        largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
     check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)
     check_squares(largest + reach * largest, d, dtype, largest, n, repulsion=estimator.repulsion)
@@ -287,7 +292,8 @@ def check_rows(estimator: Any, X: Any) -> Matrix:
 
     They must be finite, and have the features that the estimator was fitted on.
     """
-    return geometry_of(estimator.metric).rows(check_raw_rows(estimator, X))
+    raw = check_raw_rows(estimator, X)
+    return _geometry(estimator).rows(raw, threads_of(estimator))
 
 
 def check_raw_rows(estimator: Any, X: Any) -> Matrix:
@@ -295,7 +301,7 @@ def check_raw_rows(estimator: Any, X: Any) -> Matrix:
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
     check_values(estimator, X)
-    return X.astype(estimator.cluster_centers_.dtype, copy=False)
+    return X.astype(_dtype(estimator), copy=False)
 
 
 def convert_rows(estimator: Any, X: Any) -> Matrix:
@@ -305,20 +311,30 @@ def convert_rows(estimator: Any, X: Any) -> Matrix:
     """
     check_is_fitted(estimator)
     X = _with_readable_errors(estimator, X, reset=False)
-    dtype, geometry = estimator.cluster_centers_.dtype, geometry_of(estimator.metric)
+    dtype, geometry = _dtype(estimator), _geometry(estimator)
     if X.dtype != dtype or geometry.bounded:
         check_values(estimator, X)
-    return geometry.rows(X.astype(dtype, copy=False))
+    return geometry.rows(X.astype(dtype, copy=False), threads_of(estimator))
 
 
 def check_values(estimator: Any, X: Matrix) -> None:
     """Check that rows to predict are finite, and not too large to be squared."""
     names = getattr(estimator, "feature_names_in_", None)
     largest = finite_range(X, names, threads_of(estimator))
-    if not geometry_of(estimator.metric).bounded:
-        centers = estimator.cluster_centers_
+    if not _geometry(estimator).bounded:
+        centers = estimator._fitted.prototypes.centers
         reach = largest + float(np.abs(centers).max())
         check_squares(reach, X.shape[1], centers.dtype, largest)
+
+
+def _geometry(estimator: Any) -> Geometry:
+    geometry: Geometry = estimator._fitted.geometry
+    return geometry
+
+
+def _dtype(estimator: Any) -> np.dtype[np.floating]:
+    dtype: np.dtype[np.floating] = estimator._fitted.prototypes.centers.dtype
+    return dtype
 
 
 def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:

@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 from dkmeans.files.refusal import RefusedError, require
 
 KEY = "dkmeans"
-VERSION = 1
+VERSION = 2  # 1 has neither packed arrays, nor pipelines, nor models on the way
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Document: TypeAlias = dict[str, Any]
@@ -27,7 +27,7 @@ Document: TypeAlias = dict[str, Any]
 _BLANK = "0" * 64
 _MAX_HEADER_BYTES = 1 << 25
 _MAX_BRACKETS = 1000  # that open lists and objects in JSON: a model has about 200
-_TYPE_BYTES = {"I64": 8, "F32": 4, "F64": 8}  # of the types in use
+_TYPE_BYTES = {"I64": 8, "F32": 4, "F64": 8, "U8": 1}  # of the types in use
 _FOREIGN = ("is not a dkmeans model file", "check the path")
 
 
@@ -105,8 +105,8 @@ def _check_version(document: Document) -> None:
     found = document.get("format_version")
     require(type(found) is int, "has no format version")
     require(
-        found == VERSION,
-        f"has format version {str(found)[:20]}, and this version of dkmeans reads {VERSION}",
+        found in range(1, VERSION + 1),
+        f"has format version {str(found)[:20]}, and this version of dkmeans reads up to {VERSION}",
         "update dkmeans, or save the model again with this version",
     )
 

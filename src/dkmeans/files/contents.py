@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files import class_labels
+from dkmeans.files import class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     check_earlier_rows,
     check_prototypes,
@@ -19,7 +19,7 @@ from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.files.table_columns import TABLES, codes, restore, store
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import geometry_of
+from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, name_of
 from dkmeans.growth.earlier_rows import EarlierRows
 
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
@@ -29,7 +29,9 @@ _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
 
-def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays, Document]:
+def describe(
+    model: DiscriminativeKMeans, *, with_labels: bool, with_path: bool = False
+) -> tuple[Arrays, Document]:
     """Return all that a fitted estimator needs to predict and to continue."""
     fitted, earlier = model._fitted, model._fitted.earlier_rows
     arrays: Arrays = {
@@ -42,6 +44,7 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         "memory_weights": earlier.weights,
         "memory_sums": earlier.sums,
     }
+    arrays |= learned_metric.describe(fitted.geometry)
     if with_labels:
         arrays |= _describe_rows(fitted)
     tables = {
@@ -55,6 +58,15 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         if (value := getattr(fitted, name)) is not None
     }
     names = fitted.feature_names
+    on_the_way = None
+    if with_path:
+        if fitted.growth_path is None:
+            raise ValueError(
+                "with_path=True: the model has no models on the way, as it was edited, or loaded "
+                "from a file without them."
+            )
+        more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
+        arrays |= more
     document = {
         "parameters": _parameters(model),
         "classes": class_labels.encode(fitted.classes),
@@ -62,6 +74,8 @@ def describe(model: DiscriminativeKMeans, *, with_labels: bool) -> tuple[Arrays,
         "feature_names": None if names is None else [str(name) for name in names],
         "fitted": scalars,
         "tables": tables,
+        "geometry": name_of(fitted.geometry),
+        "waypoints": on_the_way,
     }
     return arrays, document
 
@@ -84,7 +98,11 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     listed = document["tables"]
     require(isinstance(listed, dict) and set(listed) <= set(TABLES), "has unknown tables")
     tables: dict[str, Any] = {name: restore(name, listed[name], classes, arrays) for name in listed}
-    prototypes = check_prototypes(arrays, len(classes), document["n_features"])
+    # Files of earlier versions have the metric among the parameters only.
+    geometry = _read_geometry(
+        arrays, document.get("geometry", model.metric), document["n_features"]
+    )
+    prototypes = check_prototypes(arrays, len(classes), geometry.dimension(document["n_features"]))
     check_tree(tables, prototypes, classes)
     check_rejection(tables, prototypes, classes)
     earlier = EarlierRows(
@@ -101,20 +119,33 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
         and bool(((sizes >= 0) & (sizes < np.inf)).all()),
         "has cluster sizes that do not make sense",
     )
+    growth_path = None
+    if document.get("waypoints") is not None:
+        about = document["waypoints"]
+        n_features = document["n_features"]
+        growth_path = waypoints.rebuild(arrays, about, classes, geometry, n_features)
     return model._publish(
         Fitted(
             prototypes=prototypes,
             classes=classes,
-            geometry=geometry_of(model.metric),
+            geometry=geometry,
             n_features=document["n_features"],
             feature_names=names,
             sizes=sizes,
             earlier_rows=earlier,
+            growth_path=growth_path,
             **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),
         )
     )
+
+
+def _read_geometry(arrays: Arrays, metric: Any, n_features: int) -> Geometry:
+    require(isinstance(metric, str) and metric in METRICS, "has an unknown metric")
+    if metric == LEARNED:
+        return learned_metric.rebuild(arrays, n_features)
+    return geometry_of(metric)
 
 
 def _describe_rows(fitted: Fitted) -> Arrays:

@@ -36,7 +36,7 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
+    model : DiscriminativeKMeans, or Pipeline that ends in one
         The model; it must be fitted.
     path : str or path
         It ends in .onnx, .json or .csv.

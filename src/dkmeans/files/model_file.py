@@ -3,10 +3,13 @@
 import os
 from typing import Any
 
+import numpy as np
+
 import dkmeans
 from dkmeans.atomic import write_atomically
 from dkmeans.files import contents, medoid_contents, scaler
 from dkmeans.files.container import Arrays, Document, pack, unpack
+from dkmeans.files.packing import pack_arrays, unpack_arrays
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
@@ -17,30 +20,50 @@ class ModelFileError(ValueError):
     """A file is not a model that can be loaded."""
 
 
-def save(model: Any, path: str | os.PathLike[str], *, with_labels: bool = True) -> None:
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    with_labels: bool = True,
+    with_path: bool = False,
+) -> None:
     """Write a fitted model to a file, completely or not at all.
 
     An existing file is replaced.
 
     Parameters
     ----------
-    model : DiscriminativeKMeans or DiscriminativeKMedoids, or Pipeline of StandardScaler and one
-        The model; it must be fitted.
+    model : DiscriminativeKMeans, DiscriminativeKMedoids, or Pipeline that ends in one
+        The model; it must be fitted. The steps before it may be the usual transformers:
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PowerTransformer,
+        QuantileTransformer, PCA, TruncatedSVD, VarianceThreshold, SimpleImputer, OneHotEncoder,
+        OrdinalEncoder, pipelines of them, a ColumnTransformer, and all that `table_pipeline` makes.
+        For others use joblib. Steps other than StandardScaler need skops.
     path : str or path
         The file; the usual ending is `.dkm`.
     with_labels : bool, default=True
         Whether to include `labels_`, `conflicts_` and `exemplars_`, which describe single training
         rows.
+    with_path : bool, default=False
+        Whether to include the models with fewer clusters, for `at`. They take several times the
+        space of the model itself.
     """
-    scaling, estimator = scaler.stored_parts(model)
+    before, estimator = scaler.stored_parts(model)
     if isinstance(estimator, DiscriminativeKMedoids):
         arrays, document = medoid_contents.describe(estimator, with_labels=with_labels)
     else:
-        arrays, document = contents.describe(estimator, with_labels=with_labels)
+        arrays, document = contents.describe(
+            estimator, with_labels=with_labels, with_path=with_path
+        )
     document["scaling"] = None
-    if scaling is not None:
+    if scaler.is_scaled(model):
         more, document["scaling"] = scaler.describe(model)
         arrays |= more
+    elif before:
+        from dkmeans.files.preprocessing import dump_steps
+
+        arrays["pipeline"] = np.frombuffer(dump_steps(model), dtype=np.uint8)
+    arrays, document["packed"] = pack_arrays(arrays)
     data = pack(arrays, document, dkmeans.__version__)
     try:
         _rebuild(arrays, document, len(data))
@@ -59,9 +82,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    model : DiscriminativeKMeans or DiscriminativeKMedoids, or Pipeline of StandardScaler and one
-        Predictions and further fits are the same as with the saved model, to the last bit. Only
-        the models with fewer clusters (`at`) are not kept.
+    model : DiscriminativeKMeans, DiscriminativeKMedoids or Pipeline
+        Predictions and further fits are the same as with the saved model, to the last bit. (Steps
+        that multiply matrices, such as PCA, may round otherwise.) The models with fewer clusters
+        (`at`) are there if they were saved.
 
     Raises
     ------
@@ -82,12 +106,16 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _rebuild(arrays: Arrays, document: Document, size: int) -> Any:
     """Rebuild a model from the contents of a file of some size, all of it checked."""
-    left = dict(arrays)
+    left = unpack_arrays(arrays, document.get("packed", {}))
     kind = document.get("estimator")
     require(kind in (None, medoid_contents.KIND), "is a model of an unknown kind", "update dkmeans")
     module: Any = contents if kind is None else medoid_contents
     model: Any = module.rebuild(left, document, size)
     if document.get("scaling") is not None:
         model = scaler.rebuild(left, document["scaling"], model)
+    elif "pipeline" in left:
+        from dkmeans.files.preprocessing import load_steps
+
+        model = load_steps(left.pop("pipeline").tobytes(), model)
     require(not left, f"has arrays that no model has, such as {min(left, default='')[:40]!r}")
     return model

@@ -7,6 +7,7 @@ over the features does not.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,13 @@ from sklearn.preprocessing import StandardScaler
 
 import dkmeans
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files.scaler import parts
-from dkmeans.geometry import Cosine
+from dkmeans.files.enclosing import warn_if_enclosed
+from dkmeans.files.scaler import is_scaled, split
+from dkmeans.geometry import Cosine, Learned
+from dkmeans.kernels.projection import GRID, SATURATION, grid_factors
 from dkmeans.kernels.sphere import LENGTH_TOLERANCE_ULPS
+from dkmeans.questions.prediction import distance_power
+from dkmeans.tables.pipeline import kinds_of_pipeline
 
 try:
     import onnx
@@ -27,12 +32,14 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(needs, name=error.name) from error
 
 _OPSET = 18
+ML_DOMAIN = "ai.onnx.ml"
+_ML_OPSET = 3
 _IR = 8  # of the same time as the operators, so that older runtimes can read it
 _HUGE = 2.0**300  # beyond it, or below one over it, squares could overflow or vanish
 _BACK = 2.0**700  # brings the range of the others to where they do not; a power of two is exact
 
 
-class _Graph:
+class GraphBuilder:
     """Builder that collects nodes and constants, and names them."""
 
     def __init__(self) -> None:
@@ -40,11 +47,13 @@ class _Graph:
         self.constants: list[Any] = []
 
     def constant(self, value: npt.ArrayLike) -> str:
+        """Add a constant."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add a node with one output."""
         name = output or f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
@@ -63,11 +72,12 @@ class _Graph:
         return columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=1)
 
     def cast(self, what: str, dtype: npt.DTypeLike, output: str | None = None) -> str:
+        """Convert to another type."""
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self.add("Cast", what, output=output, to=kind)
 
 
-def to_onnx(model: Any) -> onnx.ModelProto:
+def to_onnx(model: Any, X: Any = None) -> onnx.ModelProto:
     """Convert a fitted model to an ONNX graph.
 
     Its input "features" takes any number of rows, in the type of the centres (float32 or float64).
@@ -76,24 +86,69 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     the type. Classes are in the order of `classes_`. Rows are not checked: what is given for NaN,
     infinity and values whose squares overflow, all of which `predict` refuses, is not defined.
 
+    The graph of a `table_pipeline` has one input of shape (rows, 1) for each column: text for
+    categories, where an empty text is missing, and float64 for all others, where NaN is missing;
+    dates are days since 1970. Its labels are those of `predict`, too.
+
     Parameters
     ----------
-    model : DiscriminativeKMeans, or Pipeline of StandardScaler and DiscriminativeKMeans
-        The model; it must be fitted. The scaling becomes part of the graph.
+    model : DiscriminativeKMeans, or Pipeline that ends in one
+        The model; it must be fitted. The steps before it become part of the graph. Those that
+        neither are a StandardScaler nor come from `table_pipeline` are converted by skl2onnx, which
+        may round otherwise than scikit-learn.
+    X : array or DataFrame, optional
+        Some rows, which tell skl2onnx the types of inputs. By default, one input of float64.
 
     Returns
     -------
     graph : onnx.ModelProto
         `onnx.save(graph, path)` writes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from dkmeans import DiscriminativeKMeans, to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans(6)).fit(X, y)
+    >>> [output.name for output in to_onnx(pipeline).graph.output]
+    ['label', 'probabilities']
     """
-    scaler, prototypes = parts(model)
-    centers, classes = prototypes.cluster_centers_, prototypes.classes_
+    before, prototypes = split(model)
+    if not before:
+        warn_if_enclosed(model, "to_onnx", stacklevel=3)
+    graph = GraphBuilder()
+    dtype = prototypes._fitted.prototypes.centers.dtype
+    if not before or is_scaled(model):
+        kind = helper.np_dtype_to_tensor_dtype(dtype)
+        shape = ["rows", prototypes.n_features_in_]
+        inputs = [helper.make_tensor_value_info("features", kind, shape)]
+        rows = _scaled(graph, "features", before[0], dtype) if before else "features"
+    elif kinds_of_pipeline(model) is not None and len(before) == 1:
+        from dkmeans.files.onnx_table import table_features
+
+        inputs, rows = table_features(graph, model[0], dtype)
+    else:
+        from dkmeans.files.onnx_converter import convert_pipeline
+
+        return convert_pipeline(model, X)
+    labels = classify(graph, rows, prototypes)
+    return _finished(graph, inputs, prototypes, getattr(model, "feature_names_in_", None), labels)
+
+
+def classify(
+    graph: "GraphBuilder", rows: str, prototypes: DiscriminativeKMeans
+) -> npt.NDArray[Any]:
+    """Add what makes "label" and "probabilities" of rows; return the possible labels."""
+    centers, classes = prototypes._fitted.prototypes.centers, prototypes.classes_
     codes = np.searchsorted(classes, prototypes.cluster_classes_)
-    graph = _Graph()
-    rows = "features" if scaler is None else _scaled(graph, "features", scaler, centers.dtype)
     wide = graph.cast(rows, np.float64)
-    if isinstance(prototypes._fitted.geometry, Cosine):
+    geometry = prototypes._fitted.geometry
+    if isinstance(geometry, Cosine):
         wide = _directions(graph, wide, centers.shape[1], centers.dtype)
+    elif isinstance(geometry, Learned):
+        wide = _projected(graph, wide, geometry, centers.dtype)
     squares = _squares(graph, wide, centers)
     present, counts = np.unique(codes, return_counts=True)
     near = _nearest_of_each(graph, squares, counts.tolist())
@@ -102,13 +157,13 @@ def to_onnx(model: Any) -> onnx.ModelProto:
     best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
     values = _label_values(classes[present])
     graph.add("Gather", graph.constant(values), best, output="label", axis=0)
-    power = min(2 * np.sqrt(centers.shape[1]), 16.0)
+    power = distance_power(centers.shape[1])
     spread = np.eye(len(classes), dtype=centers.dtype)[present]
     _probabilities(graph, rounded, power, spread)
-    return _finished(graph, prototypes, getattr(model, "feature_names_in_", None), values)
+    return values
 
 
-def _scaled(graph: _Graph, rows: str, scaler: Any, dtype: np.dtype[Any]) -> str:
+def _scaled(graph: GraphBuilder, rows: str, scaler: Any, dtype: np.dtype[Any]) -> str:
     """Scale rows, and round after each step, as the installed scikit-learn does."""
     inner = np.dtype(np.float64) if _scales_in_float64() else dtype
     if scaler.with_mean:
@@ -130,7 +185,7 @@ def _scales_in_float64() -> bool:
     return bool(scaler.transform(rows)[1, 0] == np.float32(1 - scaler.mean_[0]))
 
 
-def _directions(graph: _Graph, rows: str, n_features: int, dtype: np.dtype[Any]) -> str:
+def _directions(graph: GraphBuilder, rows: str, n_features: int, dtype: np.dtype[Any]) -> str:
     """Scale rows to length one; those of zeros, and those that are of length one, stay."""
     one, axes = graph.constant(1.0), graph.constant([1])
     largest = graph.add("ReduceMax", graph.add("Abs", rows), axes, keepdims=1)
@@ -150,33 +205,63 @@ def _directions(graph: _Graph, rows: str, n_features: int, dtype: np.dtype[Any])
     return graph.cast(graph.cast(result, dtype), np.float64)
 
 
-def _squares(graph: _Graph, rows: str, centers: npt.NDArray[np.floating]) -> str:
+def _projected(graph: GraphBuilder, rows: str, geometry: Learned, dtype: np.dtype[Any]) -> str:
+    """Standardise rows on their grid, and project them."""
+    centred = graph.add("Sub", rows, graph.constant(geometry.shift))
+    units = graph.add("Mul", centred, graph.constant(grid_factors(geometry.scale)))
+    most = SATURATION / GRID
+    rounded = graph.add("Round", units)
+    clipped = graph.add("Clip", rounded, graph.constant(-most), graph.constant(most))
+    standardised = graph.add("Mul", clipped, graph.constant(GRID))
+    projected = _over_features(graph, standardised, geometry.components.T, _product)
+    return graph.cast(graph.cast(projected, dtype), np.float64)
+
+
+def _squares(graph: GraphBuilder, rows: str, centers: npt.NDArray[np.floating]) -> str:
     """Squared distances of rows to centres, added up over features in order."""
-    k = len(centers)
+    return _over_features(graph, rows, centers, _square_of_difference)
+
+
+def _over_features(
+    graph: GraphBuilder,
+    rows: str,
+    vectors: npt.NDArray[np.floating],
+    share_of: Callable[[GraphBuilder], str],
+) -> str:
+    """Add up a share of rows and k vectors over the features, in order."""
+    k = len(vectors)
     shape = graph.add("Concat", graph.add("Shape", rows, end=1), graph.constant([k]), axis=0)
     zeros = graph.add("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
     columns = graph.add("Unsqueeze", rows, graph.constant([1]))
-    wide = graph.cast(graph.constant(centers), np.float64)
+    wide = graph.cast(graph.constant(vectors), np.float64)
     return graph.add(
         "Scan",
         *(zeros, columns, wide),
-        body=_one_feature(k),
+        body=_one_feature(k, share_of),
         num_scan_inputs=2,
         scan_input_axes=[2, 1],
     )
 
 
-def _one_feature(k: int) -> Any:
-    """Add the share of one feature to the squared distances of rows to k centres."""
-    kinds = {"before": ["rows", k], "values": ["rows", 1], "centers": [k], "after": ["rows", k]}
+def _one_feature(k: int, share_of: Callable[[GraphBuilder], str]) -> Any:
+    """Add the share of one feature, of rows and k vectors."""
+    kinds = {"before": ["rows", k], "values": ["rows", 1], "vectors": [k], "after": ["rows", k]}
     infos = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, of) for n, of in kinds.items()]
-    body = _Graph()
-    away = body.add("Sub", "values", "centers", output="away")
-    body.add("Add", "before", body.add("Mul", away, away, output="share"), output="after")
+    body = GraphBuilder()
+    body.add("Add", "before", share_of(body), output="after")
     return helper.make_graph(body.nodes, "one_feature", infos[:3], infos[3:])
 
 
-def _nearest_of_each(graph: _Graph, squares: str, counts: list[int]) -> str:
+def _square_of_difference(body: GraphBuilder) -> str:
+    away = body.add("Sub", "values", "vectors", output="away")
+    return body.add("Mul", away, away, output="share")
+
+
+def _product(body: GraphBuilder) -> str:
+    return body.add("Mul", "values", "vectors", output="share")
+
+
+def _nearest_of_each(graph: GraphBuilder, squares: str, counts: list[int]) -> str:
     """Smallest of each class's columns, which lie side by side."""
     axes = graph.constant([1])
     classes = graph.split(squares, counts)
@@ -184,7 +269,7 @@ def _nearest_of_each(graph: _Graph, squares: str, counts: list[int]) -> str:
 
 
 def _probabilities(
-    graph: _Graph, rounded: str, power: float, spread: npt.NDArray[np.floating]
+    graph: GraphBuilder, rounded: str, power: float, spread: npt.NDArray[np.floating]
 ) -> None:
     """Probabilities in proportion to 1 / D^power; `spread` puts them in the columns of all classes.
 
@@ -219,15 +304,21 @@ def _label_values(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _finished(
-    graph: _Graph, model: DiscriminativeKMeans, names: Any, labels: npt.NDArray[Any]
+    graph: GraphBuilder,
+    inputs: list[Any],
+    model: DiscriminativeKMeans,
+    names: Any,
+    labels: npt.NDArray[Any],
 ) -> onnx.ModelProto:
-    kind = helper.np_dtype_to_tensor_dtype(model.cluster_centers_.dtype)
+    kind = helper.np_dtype_to_tensor_dtype(model._fitted.prototypes.centers.dtype)
     text = labels.dtype.kind == "O"
     of_labels = TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(labels.dtype)
+    domains = sorted({node.domain for node in graph.nodes})
+    versions = {"": _OPSET, ML_DOMAIN: _ML_OPSET}
     made = helper.make_graph(
         graph.nodes,
         "dkmeans",
-        [helper.make_tensor_value_info("features", kind, ["rows", model.n_features_in_])],
+        inputs,
         [
             helper.make_tensor_value_info("label", of_labels, ["rows"]),
             helper.make_tensor_value_info("probabilities", kind, ["rows", len(model.classes_)]),
@@ -239,7 +330,7 @@ def _finished(
         producer_name="dkmeans",
         producer_version=dkmeans.__version__,
         ir_version=_IR,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
+        opset_imports=[helper.make_opsetid(domain, versions[domain]) for domain in domains],
     )
     about = {"classes": [str(label) for label in model.classes_.tolist()]}
     if names is not None:

@@ -16,44 +16,42 @@ from dkmeans.medoid_estimator import DiscriminativeKMedoids
 _ARRAYS = ("mean_", "var_", "scale_", "n_samples_seen_")
 
 
-def parts(model: Any) -> tuple[StandardScaler | None, DiscriminativeKMeans]:
-    """Split a model into its scaler, if it has one, and its estimator; both must be fitted."""
-    found = _split(model, (DiscriminativeKMeans,))
-    if found is None:
+def split(model: Any) -> tuple[list[Any], DiscriminativeKMeans]:
+    """Split a model into the steps before its estimator, if any, and the estimator.
+
+    The estimator must be fitted.
+    """
+    return _split(model, (DiscriminativeKMeans,), "a DiscriminativeKMeans")
+
+
+def stored_parts(model: Any) -> tuple[list[Any], Any]:
+    """Do the same for all estimators that model files hold."""
+    kinds = (DiscriminativeKMeans, DiscriminativeKMedoids)
+    return _split(model, kinds, "a DiscriminativeKMeans or DiscriminativeKMedoids")
+
+
+def _split(model: Any, kinds: tuple[type, ...], names: str) -> tuple[list[Any], Any]:
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    if not steps or not isinstance(steps[-1], kinds):
         raise TypeError(
-            "Exports are made of a DiscriminativeKMeans or a Pipeline of StandardScaler and "
-            f"DiscriminativeKMeans, not {_name(model)}."
+            f"Files hold {names}, or a Pipeline that ends in one, not "
+            f"{_name(model)}: use joblib.dump, whose files must be loaded only if you trust their "
+            "origin."
         )
-    return found
+    check_is_fitted(steps[-1])
+    return steps[:-1], steps[-1]
 
 
-def stored_parts(model: Any) -> tuple[StandardScaler | None, Any]:
-    """Do the same for models of any kind that model files hold."""
-    found = _split(model, (DiscriminativeKMeans, DiscriminativeKMedoids))
-    if found is None:
-        raise TypeError(
-            "Files hold a DiscriminativeKMeans, a DiscriminativeKMedoids or a Pipeline of "
-            f"StandardScaler and one of them, not {_name(model)}."
-        )
-    return found
-
-
-def _split(model: Any, kinds: tuple[type, ...]) -> tuple[StandardScaler | None, Any] | None:
-    if isinstance(model, kinds):
-        check_is_fitted(model)
-        return None, model
-    if isinstance(model, Pipeline) and len(model.steps) == 2:
-        scaler, last = (step for _, step in model.steps)
-        if isinstance(scaler, StandardScaler) and isinstance(last, kinds):
-            check_is_fitted(scaler)
-            check_is_fitted(last)
-            return scaler, last
-    return None
+def is_scaled(model: Any) -> bool:
+    """Tell whether a model is a pipeline of a StandardScaler and the estimator."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
+    return len(steps) == 2 and type(steps[0]) is StandardScaler
 
 
 def describe(pipeline: Pipeline) -> tuple[Arrays, Document]:
     """Return what the scaler of a pipeline needs."""
     scaler = pipeline.steps[0][1]
+    check_is_fitted(scaler)
     arrays = {}
     for name in _ARRAYS:
         value = getattr(scaler, name)

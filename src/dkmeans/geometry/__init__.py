@@ -1,32 +1,44 @@
 """Geometries: how rows are compared with prototypes.
 
 This is the only package that knows the names of metrics. A new metric needs a subclass of
-`Geometry` and an entry in `GEOMETRIES`.
+`Geometry`, an entry in `METRICS` and, if it is fixed in advance, one in `GEOMETRIES`.
 
-What a geometry may carry
--------------------------
+What a geometry carries
+-----------------------
 Everything else in the package compares rows by squared Euclidean distances, in the space that
 `Geometry.rows` maps them to, and places prototypes there by `Geometry.centers`. A geometry that is
-fixed in advance (Euclidean, cosine) has no state. One that is learned during a fit would hold its
-parameters as fields of a frozen dataclass: means and scales of the columns, and a projection
-``A`` of shape (n_features, n_components), so that ``rows(X) = ((X - mean) / scale) @ A``. Growth
-and refinement then see the projected rows. Prototypes are stored, saved and sent to workers as
-points of the projected space. A step that changes ``A`` returns a new geometry, and the rows are
-mapped again. Showing or editing prototypes in the input space needs an inverse of `rows`: the
-identity for the present geometries.
+fixed in advance (Euclidean, cosine) has no state. `Learned`, which a fit learns, has shifts and
+scales of the features and a projection: ``rows(X) = ((X - shift) / scale) @ components``. Growth
+and refinement see the projected rows. Prototypes are stored, saved and sent to workers as points
+of the projected space. A step that changes the projection returns a new geometry, and the rows are
+mapped again. Showing prototypes in the input space needs `Learned.inverse`.
 """
 
 from dkmeans.geometry.base import Geometry
 from dkmeans.geometry.cosine import Cosine
 from dkmeans.geometry.euclidean import Euclidean
+from dkmeans.geometry.learned import Learned
 
-__all__ = ["GEOMETRIES", "Cosine", "Euclidean", "Geometry", "geometry_of"]
+__all__ = [
+    "GEOMETRIES",
+    "LEARNED",
+    "METRICS",
+    "Cosine",
+    "Euclidean",
+    "Geometry",
+    "Learned",
+    "geometry_of",
+    "name_of",
+    "reading_geometry",
+]
 
 GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
+LEARNED = "learned"
+METRICS = (*GEOMETRIES, LEARNED)
 
 
 def geometry_of(metric: str) -> Geometry:
-    """Return the geometry of a metric, by the value of the estimator's parameter `metric`.
+    """Return the geometry of a metric that is fixed in advance, by its name.
 
     Examples
     --------
@@ -35,3 +47,20 @@ def geometry_of(metric: str) -> Geometry:
     array([[0.6, 0.8]])
     """
     return GEOMETRIES[metric]
+
+
+def reading_geometry(metric: str) -> Geometry:
+    """Return what maps rows when they are read; those of a learned metric are mapped later."""
+    return GEOMETRIES.get(metric, GEOMETRIES["euclidean"])
+
+
+def name_of(geometry: Geometry) -> str:
+    """Return the name of the metric of a geometry.
+
+    Examples
+    --------
+    >>> name_of(Cosine())
+    'cosine'
+    """
+    names = [name for name, fixed in GEOMETRIES.items() if type(fixed) is type(geometry)]
+    return names[0] if names else LEARNED

@@ -15,7 +15,7 @@ class Cosine(Geometry):
 
     bounded: ClassVar[bool] = True
 
-    def rows(self, X: Matrix) -> Matrix:
+    def rows(self, X: Matrix, n_threads: int = 1) -> Matrix:
         """Scale each row to length one; zero rows stay zero."""
         return unit_rows(X)
 
@@ -28,11 +28,11 @@ class Cosine(Geometry):
         return self.centers(points, dtype).astype(np.float64)
 
     def margin_radii(
-        self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
+        self, own: Floats, rival: Floats, slopes: Floats, sizes: Floats, rounding: Rounding
     ) -> Floats:
         """Compute the distance to a border through the origin, less the rounding error."""
         f = rounding.safety * 50 * rounding.relative
-        return ((rival - own) / 2 - f) / (slopes + f) * lengths
+        return ((rival - own) / 2 - f) / (slopes + f) * sizes
 
     def slopes(self, gaps: Floats, own: Floats, rival: Floats, rounding: Rounding) -> Floats:
         """Add the error of prototypes whose length is not exactly one."""

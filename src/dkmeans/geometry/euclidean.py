@@ -14,7 +14,7 @@ class Euclidean(Geometry):
 
     bounded: ClassVar[bool] = False
 
-    def rows(self, X: Matrix) -> Matrix:
+    def rows(self, X: Matrix, n_threads: int = 1) -> Matrix:
         """Return the rows unchanged."""
         return X
 
@@ -27,7 +27,7 @@ class Euclidean(Geometry):
         return points
 
     def margin_radii(
-        self, own: Floats, rival: Floats, slopes: Floats, lengths: Floats, rounding: Rounding
+        self, own: Floats, rival: Floats, slopes: Floats, sizes: Floats, rounding: Rounding
     ) -> Floats:
         """Compute the distance to the plane between two prototypes, less the rounding error."""
         allowance = (

@@ -1,4 +1,4 @@
-"""Margins of the rows between their class and the others, and the gradient of their cost.
+"""Margins of the rows between their class and the others, and their cost.
 
 For a row at squared distance d+ from the nearest prototype of its class and d- from the nearest of
 another class, the margin is
@@ -7,8 +7,6 @@ another class, the margin is
 
 between -1 (on its own prototype) and 1; it is positive for misclassified rows. The cost of a row is
 sigmoid(slope * mu), a smooth count of errors that approaches the true one as the slope increases.
-Its gradient pulls the own prototype towards the row and pushes the rival away, with weights that
-decrease with the distance from the border: a smooth version of the repulsion of the paper.
 """
 
 from dataclasses import dataclass
@@ -30,9 +28,7 @@ from dkmeans.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost by which models are compared
 MAX_WHOLE_TOTAL = 2.0**40  # total weight up to which an integer weight w equals w copies of a row
-GRADIENT_NOISE = 1e-9  # gradients below this fraction of the terms that cancel in them are zero
 TWIN_OFFSET = 2.0**-10  # distance between twins, relative to the distance of two of their rows
-MIN_PULL_DISTANCE = 1e-6  # squared, relative to the variance; closer rows do not pull harder
 
 
 class Margins:
@@ -42,21 +38,28 @@ class Margins:
 
     Attributes
     ----------
-    number : int
-        The rows keep the margins under this number.
+    numbers : tuple of int
+        The rows keep the margins under this number, or those of several batches under several.
     counts : array of shape (k,)
         Number of rows that each prototype wins.
     """
 
-    def __init__(self, rows: Rows, number: int, counts: Indices) -> None:
-        self._rows, self.number, self.counts = rows, number, counts
+    def __init__(self, rows: Rows, numbers: tuple[int, ...], counts: Indices) -> None:
+        self._rows, self.numbers, self.counts = rows, numbers, counts
         self._is_kept = True
+
+    @property
+    def number(self) -> int:
+        """The number, if all rows were searched together."""
+        (number,) = self.numbers
+        return number
 
     def release(self) -> None:
         """Mark the margins as unused."""
         if self._is_kept:
             self._is_kept = False
-            self._rows.release_margins(self.number)
+            for number in self.numbers:
+                self._rows.release_margins(number)
 
     def __enter__(self) -> Self:
         return self
@@ -117,8 +120,9 @@ class Field:
         whole = found.whole and found.total <= MAX_WHOLE_TOTAL
         self._scale = Scale(whole, int(found.total) if whole else found.n_rows, rows.by_class)
         rows.set_scale(self._scale)
-        # For sums of values of at most 1.
-        self._unit = self._scale.units(found.factor if whole else rows.facts.heaviest)
+        # Largest weight of a value before it is rounded.
+        self._heaviest = found.factor if whole else rows.facts.heaviest
+        self._unit = self._scale.units(self._heaviest)  # for sums of values of at most 1
         self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
         self.middle: Floats = rows.tally_all().means[0]
         box = rows.run(facts.FindBox())
@@ -138,7 +142,8 @@ class Field:
         There must be prototypes of at least two classes. Rows of classes without prototypes are
         left out.
         """
-        return Margins(self._rows, *self._rows.find_margins(prototypes))
+        number, counts = self._rows.find_margins(prototypes)
+        return Margins(self._rows, (number,), counts)
 
     def cost(self, margins: Margins, slope: float) -> float:
         """Return the mean cost of the rows; rows of classes without prototypes cost 1."""
@@ -164,18 +169,8 @@ class Field:
 
         If `before` is None, compare with the cells that rows are in.
         """
-        other = None if before is None else before.number
-        return self._rows.run(margin_sums.CountMoved(margins.number, other))
-
-    def gradient(self, centers: npt.NDArray[np.floating], margins: Margins, slope: float) -> Floats:
-        """Return the gradient of the cost with respect to the centres, up to a factor."""
-        pulls = margins.number, slope, MIN_PULL_DISTANCE * self.spread
-        bounds = self._rows.run(margin_sums.BoundPulls(*pulls))
-        found = self._rows.run(margin_sums.SumGradient(*pulls, self._shift, self._reach, bounds))
-        weights, strength, points = map(self._mean, (found.weights, found.strength, found.points))
-        gradient: Floats = weights[:, None] * (centers - self._shift) - points
-        gradient[np.abs(gradient).max(axis=1) <= GRADIENT_NOISE * strength] = 0.0
-        return gradient
+        other = None if before is None else before.numbers
+        return self._rows.run(margin_sums.CountMoved(margins.numbers, other))
 
     def worst_rows(
         self, margins: Margins, classes: Indices, which: Indices
@@ -250,8 +245,8 @@ class Field:
         codes, weight = self._won_weights(margins)
         starts = run_starts(codes // self._rows.n_classes)
         heaviest = np.maximum.reduceat(weight, starts)
-        units = self._scale.units(self._rows.run(margin_sums.BoundInertia(margins.number)))
-        inertia, _ = total(self._rows.run(margin_sums.SumInertia(margins.number, units)))
+        units = self._scale.units(self._rows.run(margin_sums.BoundInertia(margins.numbers)))
+        inertia, _ = total(self._rows.run(margin_sums.SumInertia(margins.numbers, units)))
         return RefineStep(
             round,
             prototypes,
@@ -278,7 +273,7 @@ class Field:
 
     def _won_weights(self, margins: Margins) -> tuple[Indices, Floats]:
         """Return the codes of nearest prototype and class, and the weight of each."""
-        found = self._rows.run(margin_sums.SumWinnerWeights(margins.number, self._unit))
+        found = self._rows.run(margin_sums.SumWinnerWeights(margins.numbers, self._unit))
         return found.keys, total(found.slices)[0]
 
     def _mean(self, slices: Floats) -> Floats:

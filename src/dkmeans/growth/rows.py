@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.grids import EarlierSums, Grids, Scale
 from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
@@ -20,7 +21,7 @@ from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
 from dkmeans.passes.contract import Pass, Runner
-from dkmeans.passes.margin_search import FindMargins
+from dkmeans.passes.margin_search import Batch, FindMargins
 from dkmeans.passes.part import Setting
 from dkmeans.prototypes import Prototypes
 
@@ -53,6 +54,8 @@ class Rows:
         Approximate number of prototypes at the end.
     by_class : array of shape (n_classes,), optional
         Class factors that the weights of the rows contain.
+    geometry : Geometry, optional
+        Maps the rows that were read; by default they are as they are compared.
     """
 
     def __init__(
@@ -65,14 +68,16 @@ class Rows:
         earlier: EarlierRows | None = None,
         n_centers: int = 1,
         by_class: Floats | None = None,
+        geometry: Geometry | None = None,
     ) -> None:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
         self._n_values, self._n_centers = n_values, n_centers
         self.by_class = by_class
+        self._geometry = Euclidean() if geometry is None else geometry
         # Decided by the number of values of all rows, so that all parts use the same kernels.
         compiled = is_worth_it(n_values, n_centers)
         self._changes_only = compiled and loops_if(compiled=True) is not None
-        runner.configure(Setting(compiled))
+        runner.configure(Setting(compiled, geometry=self._geometry))
         self.facts = self.run(facts.FindFacts())
         self.grids = Grids.of(self.facts, dtype, _earlier_sums(earlier))
         self._setting = Setting(
@@ -82,6 +87,7 @@ class Rows:
             row_values=-(-self.facts.n_values // max(1, self.facts.n_rows)),
             n_terms=self.facts.n_terms,
             grids=self.grids,
+            geometry=self._geometry,
         )
         runner.configure(self._setting)
         self._known: _KnownSums | None = None
@@ -309,11 +315,14 @@ class Rows:
         counts : array of shape (k,)
             Number of rows that each prototype wins.
         """
+        search = self.margin_search(prototypes)
+        return search.number, self.run(search)
+
+    def margin_search(self, prototypes: Prototypes, batch: Batch | None = None) -> FindMargins:
+        """Return a pass that finds each row's own and rival prototype, to be run next."""
         self._last_margins += 1
-        unused = tuple(self._unused_margins)
-        counts = self.run(FindMargins(prototypes, self._last_margins, unused))
-        self._unused_margins = self._unused_margins[len(unused) :]
-        return self._last_margins, counts
+        unused, self._unused_margins = tuple(self._unused_margins), []
+        return FindMargins(prototypes, self._last_margins, unused, batch)
 
     def release_margins(self, number: int) -> None:
         """Mark margins as unused; the next pass that finds margins drops them."""
@@ -369,6 +378,10 @@ class Rows:
         """Hash all rows; identical rows get the same hash."""
         return self.run(row_labels.HashRows()).joined()
 
+    def sampling_hashes(self, salt: int = 0) -> Hashes:
+        """Hash all rows, to draw samples; a column times a power of two changes nothing."""
+        return self.run(row_labels.SampleHashes(self.facts.largest, salt)).joined()
+
     def cells(self) -> Indices:
         """Return the cells of all rows."""
         return self.run(row_labels.RowCells()).joined().astype(np.intp)
@@ -393,6 +406,7 @@ class Rows:
             self.n_classes,
             n_centers=self._n_centers,
             by_class=self.by_class,
+            geometry=self._geometry,
         )
         try:
             yield others

@@ -22,7 +22,9 @@ from dkmeans.results.fit_record import NONE, TreeLog
 class KnownMargins(Protocol):
     """Margins of all rows, which the rows keep under a number."""
 
-    number: int
+    @property
+    def number(self) -> int:
+        """The number."""
 
 
 @dataclass(frozen=True)

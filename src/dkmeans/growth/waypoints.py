@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dkmeans.geometry import Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.prototypes import Prototypes
 
@@ -12,6 +13,7 @@ class Waypoint:
 
     round: int
     prototypes: Prototypes
+    geometry: Geometry  # the space of the prototypes
     earlier_rows: EarlierRows
     training_error: float
     heldout_error: float

@@ -19,7 +19,7 @@ from dkmeans.kernels.medoid_loops import (
     replace_medoid,
     swap_changes,
 )
-from dkmeans.kernels.rowhash import MIXER
+from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
 from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "find_neighbours",
     "group_sums",
     "hash_rows",
+    "hash_shifted_rows",
     "magnitudes",
     "replace_medoid",
     "rounded_sums",
@@ -219,6 +220,32 @@ def hash_rows(
             value = np.uint64(row[j])
             if value & ~sign <= least:
                 value = np.uint64(0)
+            value ^= value >> half
+            value *= keys[j]
+            value ^= value >> half
+            value *= mixer
+            total += value ^ (value >> half)
+        out[i] = total
+
+
+@compiled
+def hash_shifted_rows(
+    X: npt.NDArray[np.floating],
+    shifts: npt.NDArray[np.uint64],
+    keys: npt.NDArray[np.uint64],
+    out: npt.NDArray[np.uint64],
+) -> None:
+    """Hash rows by the bits of their values less a shift; see `kernels.rowhash`."""
+    half, mixer, zero = np.uint64(32), np.uint64(MIXER), np.uint64(0)
+    values = np.empty(X.shape[1])
+    bits = values.view(np.uint64)
+    for i in range(X.shape[0]):
+        row, total = X[i], np.uint64(0)
+        for j in range(len(row)):
+            values[j] = row[j]
+        for j in range(len(row)):
+            is_zero = abs(values[j]) <= ZERO_LIMIT
+            value = zero if is_zero else bits[j] - shifts[j]
             value ^= value >> half
             value *= keys[j]
             value ^= value >> half

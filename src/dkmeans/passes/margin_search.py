@@ -1,7 +1,9 @@
 """Pass that finds the prototypes on either side of each row's class border."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +14,54 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_bits, to_distance
+from dkmeans.kernels.rowhash import salted
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
 from dkmeans.passes.contract import AnyPass, Effect, Pass
-from dkmeans.passes.part import Part
+from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.row_state import Lazy, RowMargins, RowState
 from dkmeans.prototypes import Prototypes
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True)
-class FindMargins(Pass[Indices]):
+class Batch:
+    """Rows that are drawn by a hash of their values.
+
+    The batches of the same salt are a partition of the rows, which does not depend on their order.
+    """
+
+    number: int
+    count: int  # of batches with this salt
+    salt: int
+
+    def members(self, state: RowState) -> Bools | None:
+        """Return which rows are in the batch; None for all."""
+        if self.count == 1:
+            return None
+        assert state.hashes is not None, "the rows must be hashed first"
+        drawn: Bools = salted(state.hashes, self.salt) % np.uint64(self.count) == self.number
+        return drawn
+
+
+class MarginPass(Pass[R]):
+    """A pass that finds margins, and stores them under a number."""
+
+    effect = Effect.LASTING
+
+    @abstractmethod
+    def searching(self) -> "FindMargins":
+        """Return the search for margins that it includes."""
+
+    def supersedes(self, earlier: AnyPass) -> bool:
+        """Return whether this pass drops the margins of an earlier pass."""
+        if not isinstance(earlier, MarginPass):
+            return False
+        return earlier.searching().number in self.searching().drop
+
+
+@dataclass(frozen=True)
+class FindMargins(MarginPass[Indices]):
     """Find each row's own and rival prototype, and return how many rows each prototype wins.
 
     Parameters
@@ -31,13 +72,18 @@ class FindMargins(Pass[Indices]):
         Number under which the state stores the margins.
     drop : tuple of int
         Numbers of margins that are no longer needed.
+    batch : Batch or None
+        Rows to look at; None for all.
     """
-
-    effect = Effect.LASTING
 
     prototypes: Prototypes
     number: int
     drop: tuple[int, ...] = ()
+    batch: Batch | None = None
+
+    def searching(self) -> "FindMargins":
+        """Return this pass."""
+        return self
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Indices]:
         """Visit one part."""
@@ -51,10 +97,6 @@ class FindMargins(Pass[Indices]):
         """Add up counts."""
         return np.sum(results, axis=0)
 
-    def supersedes(self, earlier: AnyPass) -> bool:
-        """Return whether this pass drops the margins of an earlier pass."""
-        return isinstance(earlier, FindMargins) and earlier.number in self.drop
-
     def _margins(self, part: Part, state: RowState) -> RowMargins:
         centers, classes = self.prototypes.centers, self.prototypes.classes
         n, sparse = len(part), sp.issparse(part.X)
@@ -64,6 +106,9 @@ class FindMargins(Pass[Indices]):
         takes_part = np.isin(state.classes, classes)
         if part.active is not None:
             takes_part &= part.active
+        members = None if self.batch is None else self.batch.members(state)
+        if members is not None:
+            takes_part &= members
         columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
         own, rival = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
         near, far = np.zeros(n), np.zeros(n)

@@ -24,7 +24,7 @@ from dkmeans.passes.results import (
     MaximumPass,
     SlicesPass,
 )
-from dkmeans.passes.rounding import add_shifted_rows, bound_values, sum_values, sum_values_by
+from dkmeans.passes.rounding import bound_values, sum_values, sum_values_by
 from dkmeans.passes.row_state import NO_CELL, RowMargins, RowState, group_codes
 from dkmeans.passes.summing import sum_rows, sum_shares
 
@@ -162,12 +162,12 @@ class SumWinnerWeights(KeyedSumsPass):
 
     needs_rows = False
 
-    margins: int
+    margins: tuple[int, ...]
     units: Floats
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, KeyedSums]:
         """Visit one part."""
-        found = state.margins(self.margins)
+        found = state.margins(*self.margins)
         rows = found.rows
         codes = found.winner.astype(np.intp) * part.n_classes + state.classes[rows]
         keys, group = np.unique(codes, return_inverse=True)
@@ -182,11 +182,11 @@ class BoundInertia(MaximumPass):
 
     needs_rows = False
 
-    margins: int
+    margins: tuple[int, ...]
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
         """Visit one part."""
-        found = state.margins(self.margins)
+        found = state.margins(*self.margins)
         return state, bound_values(part, found.least(), found.rows)
 
 
@@ -196,12 +196,12 @@ class SumInertia(SlicesPass):
 
     needs_rows = False
 
-    margins: int
+    margins: tuple[int, ...]
     units: Floats
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
         """Visit one part."""
-        found = state.margins(self.margins)
+        found = state.margins(*self.margins)
         return state, sum_values(part, found.least(), found.rows, self.units)
 
 
@@ -211,96 +211,17 @@ class CountMoved(CountPass):
 
     needs_rows = False
 
-    margins: int
-    before: int | None  # earlier margins; None for the cells
+    margins: tuple[int, ...]
+    before: tuple[int, ...] | None  # earlier margins; None for the cells
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, int]:
         """Visit one part."""
-        found = state.margins(self.margins)
+        found = state.margins(*self.margins)
         if self.before is None:
             moved = state.cells.labels[found.rows] != found.winner
         else:
-            moved = state.margins(self.before).winner != found.winner
+            moved = state.margins(*self.before).winner != found.winner
         return state, int(moved.sum())
-
-
-@dataclass(frozen=True)
-class BoundPulls(Pass[Floats]):
-    """Find the largest pull or push, and the largest one times its length scale; shape (2,)."""
-
-    needs_rows = False
-
-    margins: int
-    slope: float
-    least: float
-
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, Floats]:
-        """Visit one part."""
-        found = state.margins(self.margins)
-        pull, push, length = found.pulls(self.slope, self.least)
-        both, rows = np.maximum(np.abs(pull), np.abs(push)), found.rows
-        return state, np.array([bound_values(part, v, rows) for v in (both, both * length)])
-
-    def merge(self, results: Sequence[Floats]) -> Floats:
-        """Return the largest."""
-        return np.max(results, axis=0)
-
-
-@dataclass(frozen=True)
-class GradientSums(Record):
-    """Sums over the rows that pull on each prototype or push it, as exact slices."""
-
-    weights: Floats  # shape (s, k): pulls
-    strength: Floats  # shape (s, k): magnitudes of pulls, times their length scale
-    points: Floats  # shape (s, k, d): pulls times (rows - shift)
-
-
-@dataclass(frozen=True)
-class SumGradient(Pass[GradientSums]):
-    """Compute the sums that make up the gradient of the cost.
-
-    Parameters
-    ----------
-    margins : int
-    slope, least : float
-        As in `RowMargins.pulls`.
-    shift, reach : arrays of shape (d,)
-        Subtracted from rows, and the largest magnitude of the difference.
-    bounds : array of shape (2,)
-        Result of `BoundPulls`.
-    """
-
-    margins: int
-    slope: float
-    least: float
-    shift: Floats
-    reach: Floats
-    bounds: Floats
-
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, GradientSums]:
-        """Visit one part."""
-        found = state.margins(self.margins)
-        pull, push, length = found.pulls(self.slope, self.least)
-        scale, rows = part.scale, found.rows
-        pull_units, strength_units, point_units = (
-            scale.units(bound) for bound in (*self.bounds, self.reach * self.bounds[0])
-        )
-        s, k, d = len(pull_units), found.n_prototypes, part.n_features
-        weights, strength, points = np.zeros((s, k)), np.zeros((s, k)), np.zeros((s, k, d))
-        for index, values in ((found.own, pull), (found.rival, push)):
-            sizes = np.abs(values) * length
-            weights += sum_values_by(part, index, k, values, rows, pull_units)
-            strength += sum_values_by(part, index, k, sizes, rows, strength_units)
-            add_shifted_rows(part, rows, index, values, self.shift, point_units, points)
-        return state, GradientSums(weights, strength, points)
-
-    def merge(self, results: Sequence[GradientSums]) -> GradientSums:
-        """Add up."""
-        return GradientSums(
-            np.sum([result.weights for result in results], axis=0),
-            np.sum([result.strength for result in results], axis=0),
-            np.sum([result.points for result in results], axis=0),
-        )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Parts of the rows, which never change during a fit."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import ModuleType
 from typing import Self
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.exact.grids import Grids, Scale
+from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
 from dkmeans.kernels.threads import cap_threads, for_each, tiles
@@ -39,6 +41,8 @@ class Setting:
         Grids of the sums of rows.
     scale : Scale or None
         Weighting and rounding of values per row.
+    geometry : Geometry
+        Maps the rows that were read to those that passes see.
     """
 
     compiled: bool = False
@@ -48,6 +52,7 @@ class Setting:
     n_terms: int | None = None
     grids: Grids | None = None
     scale: Scale | None = None
+    geometry: Geometry = field(default_factory=Euclidean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +61,8 @@ class Part:
 
     Attributes
     ----------
-    X : array or CSR matrix of shape (n, d), or None
-        Never written to. None while the rows are not in memory.
+    raw : array or CSR matrix of shape (n, d), or None
+        Rows as they were read. Never written to. None while the rows are not in memory.
     given : array of shape (n,)
         Class indices, as given by the user.
     weights : array of shape (n,) or None
@@ -77,7 +82,7 @@ class Part:
     setting : Setting
     """
 
-    X: Matrix
+    raw: Matrix
     given: Indices
     weights: Floats | None
     active: Bools | None
@@ -87,7 +92,7 @@ class Part:
     start: int
     n_threads: int
     memory_mb: float | None
-    setting: Setting = Setting()
+    setting: Setting = field(default_factory=Setting)
 
     @classmethod
     def of(
@@ -103,7 +108,7 @@ class Part:
     ) -> Self:
         """Create a part whose rows are all training rows."""
         return cls(
-            X=X,
+            raw=X,
             given=y,
             weights=weights,
             active=_positive(weights),
@@ -119,22 +124,37 @@ class Part:
         """Create a part of the same rows with some held out."""
         ones_or_weights = np.ones(len(self)) if self.weights is None else self.weights
         weights = np.where(held, 0.0, ones_or_weights)
-        return replace(
+        other = replace(
             self,
             weights=weights,
             active=_positive(weights),
             held=held if self.active is None else held & self.active,
             full_weights=self.weights,
-            setting=Setting(),
+            setting=Setting(geometry=self.setting.geometry),
         )
+        return self._share_mapped(other)
 
     def configured(self, setting: Setting) -> Self:
         """Return the part with another setting."""
-        return replace(self, setting=setting)
+        other = replace(self, setting=setting)
+        return self._share_mapped(other) if setting.geometry == self.setting.geometry else other
 
     def with_rows(self, X: Matrix) -> Self:
-        """Return the part with its rows, or without them if X is None."""
-        return replace(self, X=X)
+        """Return the part with its rows as they were read, or without them if X is None."""
+        return replace(self, raw=X)
+
+    @cached_property
+    def X(self) -> Matrix:  # noqa: N802, as rows are called everywhere
+        """Rows in the space in which they are compared, or None. Never written to."""
+        if self.raw is None:
+            return None
+        return self.setting.geometry.rows(self.raw, self.n_threads)
+
+    def _share_mapped(self, other: Self) -> Self:
+        """Give mapped rows to a part of the same rows, so that they are not mapped again."""
+        if "X" in vars(self):
+            vars(other)["X"] = self.X
+        return other
 
     def __len__(self) -> int:
         return len(self.given)

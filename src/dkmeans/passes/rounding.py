@@ -10,7 +10,6 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.tally import add_sums, rounded_sums
 from dkmeans.passes.part import Part
-from dkmeans.passes.row_state import NO_CELL
 
 
 def sum_values(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
@@ -33,7 +32,7 @@ def sum_values_by(
 
 def bound_values(part: Part, values: Floats, rows: Indices) -> float:
     """Return the largest magnitude of the terms rounded in sums of these values."""
-    factors, _ = _split_weights(part, rows)
+    factors, _ = split_weights(part, rows)
     values = values if factors is None else values * factors
     return float(np.abs(values).max(initial=0.0))
 
@@ -59,26 +58,23 @@ def add_shifted_rows(
     sums : array of shape (n_slices, k, d)
         INOUT.
     """
-    factors, times = _split_weights(part, rows)
-    everywhere, groups = np.zeros(len(part)), np.full(len(part), NO_CELL)
+    factors, times = split_weights(part, rows)
+    everywhere, codes = np.zeros(len(part)), index.astype(np.intp)
     everywhere[rows] = coefficients if factors is None else coefficients * factors
-    groups[rows] = index
     weights, loops, lock = None, part.loops, Lock()
     if times is not None:
         weights = np.zeros(len(part))
         weights[rows] = times
 
     def task(tile: slice) -> None:
-        order, starts = by_group(groups[tile])
-        if not len(order):
-            return
-        w = None if weights is None else weights[tile]
-        here = part.X[tile], shift, everywhere[tile], w, order, starts, units
+        order, starts = by_group(codes[tile])
+        groups = codes[tile][order[starts]]
+        here = part.X, shift, everywhere, weights, rows[tile][order], starts, units
         tile_sums = rounded_sums(*here, loops)
         with lock:  # sums are exact, so the order of tiles does not matter
-            add_sums(sums, groups[tile][order[starts]], tile_sums)
+            add_sums(sums, groups, tile_sums)
 
-    part.for_tiles(task, 1)
+    part.for_tiles(task, 1, len(rows))
 
 
 def multiples(weights: Floats, factors: Floats) -> Floats:
@@ -86,7 +82,7 @@ def multiples(weights: Floats, factors: Floats) -> Floats:
     return np.rint(np.divide(weights, factors, out=np.zeros_like(weights), where=factors > 0))
 
 
-def _split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
+def split_weights(part: Part, rows: Indices) -> tuple[Floats | None, Floats | None]:
     """Split weights into factors applied before rounding and integer factors applied after it.
 
     An integer factor is the number of copies of the row.
@@ -110,7 +106,7 @@ def _terms(part: Part, values: Floats, rows: Indices, units: Floats) -> Floats:
     -------
     terms : array of shape (n_slices, n_rows)
     """
-    factors, times = _split_weights(part, rows)
+    factors, times = split_weights(part, rows)
     values = values if factors is None else values * factors
     rounded = cut(values[:, None], units)[:, :, 0]
     return rounded if times is None else rounded * times

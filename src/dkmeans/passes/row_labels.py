@@ -9,7 +9,7 @@ import numpy.typing as npt
 from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
-from dkmeans.kernels.rowhash import Hashes, hash_rows
+from dkmeans.kernels.rowhash import Hashes, hash_rows, salted, sampling_hashes
 from dkmeans.kernels.tally import group_totals
 from dkmeans.passes.contract import Derivation, Effect, Pass
 from dkmeans.passes.part import Part
@@ -29,6 +29,24 @@ class HashRows(PiecesPass[np.uint64]):
 
         def task(tile: slice) -> None:
             found[tile] = hash_rows(part.X[tile], part.loops)
+
+        part.for_tiles(task, 1)
+        return state, Pieces([part.start], [found])
+
+
+@dataclass(frozen=True)
+class SampleHashes(PiecesPass[np.uint64]):
+    """Hash all rows, to draw samples: evenly distributed, and other hashes for each salt."""
+
+    largest: Floats  # magnitude of each column, shape (d,)
+    salt: int = 0
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
+        """Visit one part."""
+        found = np.empty(len(part), dtype=np.uint64)
+
+        def task(tile: slice) -> None:
+            found[tile] = salted(sampling_hashes(part.X[tile], self.largest, part.loops), self.salt)
 
         part.for_tiles(task, 1)
         return state, Pieces([part.start], [found])

@@ -1,15 +1,15 @@
 """State of each row between passes, as frozen values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
+from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes.part import Part
 
 NO_CELL = -1
@@ -109,16 +109,19 @@ class RowMargins:
         sums = near + far
         return np.divide(near - far, sums, out=np.zeros_like(sums), where=sums > 0)
 
-    def pulls(self, slope: float, least: float) -> tuple[Floats, Floats, Floats]:
-        """Return each row's pull on its own prototype, push on its rival, and length scale.
-
-        Sums of the two squared distances below `least` count as `least`.
-        """
-        f = expit(slope * self.relative())
-        steep = slope * f * (1 - f)
-        near, far = self.sides
-        sums = np.maximum(near + far, least)
-        return steep * far / sums**2, -steep * near / sums**2, np.sqrt(sums)
+    @classmethod
+    def joined(cls, several: Sequence["RowMargins"]) -> "RowMargins":
+        """Put the margins of different rows together, by ascending row."""
+        if len(several) == 1:
+            return several[0]
+        rows = np.concatenate([one.rows for one in several])
+        order = np.argsort(rows, kind="stable")
+        own, rival, near, far, wins = (
+            np.concatenate([getattr(one, name) for one in several])[order]
+            for name in ("own", "rival", "near", "far", "wins")
+        )
+        first = several[0]
+        return cls(first.n_prototypes, first.n_features, rows[order], own, rival, near, far, wins)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +151,8 @@ class RowState:
     spread : array of shape (n,) or None
         Squared distances to a point, between two passes that need them.
     pruning : PruneState or None
+    hashes : array of shape (n,) or None
+        Sampling hashes of the rows; None until they are needed.
     """
 
     classes: Indices
@@ -157,15 +162,16 @@ class RowState:
     by_class: Indices | None = None
     spread: Floats | None = None
     pruning: PruneState | None = None
+    hashes: Hashes | None = None
 
     @classmethod
     def start(cls, classes: Indices) -> Self:
         """Return the state before the first pass."""
         return cls(classes, CellState.start(len(classes)), None, {})
 
-    def margins(self, number: int) -> RowMargins:
-        """Return the margins with a number."""
-        return self.lazy_margins[number].get()
+    def margins(self, *numbers: int) -> RowMargins:
+        """Return the margins with a number, or those of different rows with several numbers."""
+        return RowMargins.joined([self.lazy_margins[number].get() for number in numbers])
 
     def with_cells(self, cells: CellState) -> Self:
         """Return the state with other cells."""

@@ -1,6 +1,7 @@
 """Plots of models and of their growth. matplotlib is imported when something is drawn."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,8 +10,10 @@ if TYPE_CHECKING:
     from dkmeans.plots.confusion import ConfusionDisplay
     from dkmeans.plots.decision_regions import CellsDisplay
     from dkmeans.plots.explanation import ExplanationDisplay
+    from dkmeans.plots.feature_parts import FeaturePartsDisplay
     from dkmeans.plots.growth import GrowthDisplay
     from dkmeans.plots.images import PrototypeImagesDisplay
+    from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
@@ -22,6 +25,8 @@ __all__ = [
     "ClassBordersDisplay",
     "ConfusionDisplay",
     "ExplanationDisplay",
+    "FeatureImportancesDisplay",
+    "FeaturePartsDisplay",
     "GrowthDisplay",
     "MarginDisplay",
     "PathDisplay",
@@ -36,6 +41,8 @@ _MODULES = {
     "ClassBordersDisplay": "class_borders",
     "ConfusionDisplay": "confusion",
     "ExplanationDisplay": "explanation",
+    "FeatureImportancesDisplay": "importances",
+    "FeaturePartsDisplay": "feature_parts",
     "GrowthDisplay": "growth",
     "MarginDisplay": "margin",
     "PathDisplay": "path",
@@ -43,6 +50,10 @@ _MODULES = {
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }
+
+if find_spec("matplotlib") is None:
+    needs = "Plots need matplotlib: pip install 'dkmeans[plots]'."
+    raise ModuleNotFoundError(needs, name="matplotlib")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.ndimage import distance_transform_edt
 
-from dkmeans.geometry import geometry_of
+from dkmeans.geometry import Learned
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import (
@@ -119,9 +119,12 @@ class CellsDisplay(Display):
         """
         opened = unwrap_pipeline(estimator)
         model = opened.model
-        plane = Plane.through(model.cluster_centers_, model.cluster_sizes_)
-        centers = plane.project(model.cluster_centers_)
+        space, prototypes = model._fitted.geometry, model._fitted.prototypes.centers
+        plane = Plane.through(prototypes, model.cluster_sizes_)
+        centers = plane.project(prototypes)
         notes = [opened.steps] if opened.steps else []
+        if isinstance(space, Learned):
+            notes.append("in the space of the learned metric")
         points, labels = np.empty((0, 2)), np.empty(0, dtype=model.classes_.dtype)
         if X is not None:
             if y is not None:
@@ -133,7 +136,7 @@ class CellsDisplay(Display):
             rows = opened.rows(take_rows(X, which))
             labels = model.predict(rows) if y is None else y[which]
             values = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
-            points = plane.project(geometry_of(model.metric).rows(values))
+            points = plane.project(space.rows(values))
         elif y is not None:
             raise ValueError("y was given without X: pass the rows that it labels.")
         classes = np.union1d(model.classes_, labels)
@@ -145,7 +148,7 @@ class CellsDisplay(Display):
             ys,
             np.searchsorted(classes, regions),
             centers,
-            plane.heights(model.cluster_centers_),
+            plane.heights(prototypes),
             np.searchsorted(classes, model.cluster_classes_),
             model.cluster_sizes_.astype(np.float64),
             classes,
@@ -278,7 +281,7 @@ def _grid_around(points: Floats) -> tuple[Floats, Floats]:
 
 def _predict_grid(model: Any, plane: Plane, xs: Floats, ys: Floats) -> npt.NDArray[Any]:
     """Predict the class on a grid of the plane, line by line to save memory."""
-    centers = model.cluster_centers_
+    centers = model._fitted.prototypes.centers
     lines = []
     for y in ys:
         points = plane.lift(np.column_stack([xs, np.full_like(xs, y)])).astype(centers.dtype)
@@ -291,5 +294,7 @@ def _axis_labels(opened: FittedModel, plane: Plane) -> tuple[str, str]:
         return "first principal direction", "second principal direction"
     if plane.n_principal == 1:
         return "direction from one prototype to the other", "a direction at right angles"
+    if isinstance(opened.model._fitted.geometry, Learned):
+        return "first learned component", "second learned component"
     second = opened.feature(1) if opened.model.n_features_in_ > 1 else ""
     return opened.feature(0), second

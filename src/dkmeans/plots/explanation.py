@@ -33,6 +33,8 @@ class ExplanationDisplay(PanelsDisplay):
         The nearest prototype of another class; None if there is only one class.
     exemplars : ndarray of the same shape, or None
         Exemplars (training rows), NaN where unknown; None to leave them out.
+    parts : ndarray of shape (n_rows, height, width), or None
+        What pixels add to the margin, their colours together; None to leave them out.
 
     Attributes
     ----------
@@ -45,6 +47,7 @@ class ExplanationDisplay(PanelsDisplay):
     prototypes: npt.NDArray[np.floating]
     rivals: npt.NDArray[np.floating] | None = None
     exemplars: npt.NDArray[np.floating] | None = None
+    parts: npt.NDArray[np.floating] | None = None
 
     @classmethod
     def from_estimator(
@@ -140,6 +143,7 @@ class ExplanationDisplay(PanelsDisplay):
             as_images(centers[shown.prototype], image_shape),
             rivals,
             exemplars,
+            None if rivals is None else _parts(shown, image_shape),
         )
 
     def plot(self, ax: Any = None) -> Self:
@@ -172,10 +176,11 @@ class ExplanationDisplay(PanelsDisplay):
             0.75 * IMAGE_WIDTH_IN * float(np.clip(np.divide(*self.queries.shape[1:3]), 0.25, 4))
             + 0.5
         )
-        panels = self._begin_panels(
-            ax, n, len(shades), (IMAGE_WIDTH_IN * len(shades), tall * n + 0.5)
-        )
-        for (name, shown), line in zip(shades.items(), panels.T, strict=True):
+        n_columns = len(shades) + (self.parts is not None)
+        panels = self._begin_panels(ax, n, n_columns, (IMAGE_WIDTH_IN * n_columns, tall * n + 0.5))
+        if self.parts is not None:
+            self._draw_parts(panels[:, -1], self.parts)
+        for (name, shown), line in zip(shades.items(), panels.T, strict=False):
             for i, axes in enumerate(line):
                 axes.set(xticks=[], yticks=[])
                 if np.isnan(shown[i]).any():
@@ -188,6 +193,17 @@ class ExplanationDisplay(PanelsDisplay):
             what = "Predictions explained: no change shorter than the radius gives another class"
             self._figure.suptitle(what, fontsize=SMALL_PT + 1)
         return self
+
+    def _draw_parts(self, line: Any, parts: npt.NDArray[np.floating]) -> None:
+        """Draw what each pixel adds to the margin, on the same scale for all rows."""
+        most = float(np.abs(parts).max()) or 1.0
+        for i, axes in enumerate(line):
+            axes.set(xticks=[], yticks=[])
+            axes.imshow(parts[i], vmin=-most, vmax=most, cmap="RdBu")
+            head = "parts of the margin\n" if i == 0 else ""
+            told = self.explanation
+            sides = f"blue: for {short(told.label[i])}\nred: for {short(told.rival_label[i])}"
+            axes.set_title(head + sides, fontsize=SMALL_PT, pad=3)
 
     def _caption(self, name: str, i: int) -> str:
         told = self.explanation
@@ -202,6 +218,14 @@ class ExplanationDisplay(PanelsDisplay):
             return "not known\n" if row < 0 else f"training row {row}\n"
         about = f"class {short(told.rival_label[i])}, {told.rival_distance[i]:.3g} away"
         return f"{about}\n#{told.rival_id[i]}"
+
+
+def _parts(shown: Explanation, image_shape: tuple[int, ...]) -> npt.NDArray[np.floating] | None:
+    """Return the parts of the margin as images; colours of a pixel are added."""
+    if shown.parts is None:
+        return None
+    images = as_images(shown.parts, image_shape)
+    return images if images.ndim == 3 else images.sum(axis=3)
 
 
 def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
@@ -221,5 +245,5 @@ def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
                 f"X_train has {rows.shape[1]} features, but the prototypes have {found.shape[1]}."
             )
         rows = rows.astype(np.float64)
-        found[known] = rows if shown.geometry is None else shown.geometry.rows(rows)
+        found[known] = rows if shown.geometry is None else shown.geometry.displayed(rows)
     return found

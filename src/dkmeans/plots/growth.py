@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fit import start_run
+from dkmeans.geometry import LEARNED
 from dkmeans.growth.grow import grow
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay, inches
@@ -81,6 +82,11 @@ class GrowthDisplay(PanelsDisplay):
         display : GrowthDisplay
             Call `plot()` on it.
         """
+        if estimator.metric == LEARNED:
+            raise ValueError(
+                "metric='learned' compares rows in a space of its own, and growth is drawn in that "
+                "of X: use metric='euclidean', or draw the fitted model by CellsDisplay."
+            )
         with prepare(clone(estimator), X, y, None) as prepared:
             training = prepared.training
             if training.X.shape[1] != 2:

@@ -32,6 +32,18 @@ than 50 e, as L <= 2. A move by m lowers the left side by (L + |b| + f) m at mos
 
 is safe. But for b and f it is |x| times the sine of the angle between x and the plane.
 
+*Learned.* Here z = s A is compared, with s = (x - shift) / scale. S_j - S_i is affine in z, and
+its gradient with respect to x is 2 B (w_i - w_j), with B = A / scale by features. So L is the
+length of B (w_i - w_j), and the border is a plane in the input space, too. A move by m moves z by
+|B| m at most (Frobenius norm). The computed z is off by at most
+
+    E = |A|_2 sqrt(d) g / 2 + (2 t + (d + 8) u) (sum_j |B_j| (|x_j| + |shift_j|) + |B| m)
+
+with g the grid of standardised values, the rounding of x and of z to the type of X, and the float64
+arithmetic. That changes S_j - S_i by at most 2 |w_i - w_j| E for x and for the moved row each, and
+|w_i - w_j| <= D_i + D_j; M^2 at the moved row is at most 4 (S_i + S_j) + 8 (|B| m + E)^2. All are
+computed for m = (S_j - S_i) / (2 L), which is not less than the radius.
+
 *Cost.* Of the prototypes i, only those whose h_ij to the rival nearest to x is above the best
 radius so far can raise it; the most promising goes first. So after n k d steps for all distances, a
 row takes k steps for each i that is tried: one or two for most rows, and the whole class at worst.
@@ -50,7 +62,6 @@ from dkmeans.geometry.base import Rounding
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import all_squares
 from dkmeans.kernels.reference import inner_products, to_distance
-from dkmeans.kernels.sphere import row_lengths
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.nearest_prototype import for_tiles
 
@@ -91,11 +102,11 @@ def certify(X: Matrix, prototypes: Prototypes, geometry: Geometry, n_threads: in
     """
     centers, classes = prototypes.centers, prototypes.classes
     found = Certificates.empty(X.shape[0], centers.dtype)
-    bounds = _Bounds(centers, geometry, X.shape[0])
+    bounds = _Bounds(centers, geometry, X.shape)
 
     def task(tile: slice) -> None:
         rows = X[tile].toarray() if sp.issparse(X) else X[tile]
-        lengths = row_lengths(rows)
+        sizes = geometry.row_sizes(rows)
         squares = all_squares(geometry.rows(rows), centers)
         distances = to_distance(squares, centers.dtype)
         everyone, nearest = np.arange(len(rows)), distances.argmin(axis=1)
@@ -107,7 +118,7 @@ def certify(X: Matrix, prototypes: Prototypes, geometry: Geometry, n_threads: in
         rival = distances.argmin(axis=1)
         found.rival[tile], found.distances[tile, 1] = rival, distances[everyone, rival]
         found.radii[tile] = bounds.for_rounded_rows(
-            _largest(squares, own, rival, lengths[:, None], bounds), lengths
+            _largest(squares, own, rival, sizes[:, None], bounds), sizes
         )
 
     for_tiles(task, X, _WORK_ARRAYS * len(prototypes), n_threads)
@@ -115,20 +126,20 @@ def certify(X: Matrix, prototypes: Prototypes, geometry: Geometry, n_threads: in
 
 
 def _largest(
-    squares: Floats, own: npt.NDArray[np.bool_], rival: Indices, lengths: Floats, bounds: "_Bounds"
+    squares: Floats, own: npt.NDArray[np.bool_], rival: Indices, sizes: Floats, bounds: "_Bounds"
 ) -> Floats:
     """Find the largest radius that some prototype of the class gives against all rivals."""
     rows = np.arange(len(squares))
     best = np.zeros(len(squares))
     # Upper bound of each prototype's radius: it has to hold against this rival, too.
-    upper = bounds.radii(squares, squares[rows, rival][:, None], rival, lengths)
+    upper = bounds.radii(squares, squares[rows, rival][:, None], rival, sizes)
     upper[~own] = -np.inf
     while len(rows):
         tried = upper[rows].argmax(axis=1)
         promising = upper[rows, tried] > best[rows]
         rows, tried = rows[promising], tried[promising]
         mine = squares[rows, tried][:, None]
-        radii = bounds.radii(mine, squares[rows], tried, lengths[rows])
+        radii = bounds.radii(mine, squares[rows], tried, sizes[rows])
         radii[own[rows]] = np.inf
         best[rows] = np.maximum(best[rows], radii.min(axis=1))
         upper[rows, tried] = -np.inf
@@ -138,26 +149,33 @@ def _largest(
 class _Bounds:
     """Radii of pairs of prototypes, lowered by a bound on all rounding errors."""
 
-    def __init__(self, centers: npt.NDArray[np.floating], geometry: Geometry, n_rows: int) -> None:
-        self._centers, self._geometry = centers, geometry
+    def __init__(
+        self, centers: npt.NDArray[np.floating], geometry: Geometry, shape: tuple[int, int]
+    ) -> None:
+        self._dtype, self._geometry = centers.dtype, geometry
+        self._normals = geometry.normals(centers)
         k, d = centers.shape
+        n_rows, n_features = shape
         kind = np.finfo(centers.dtype)
-        self._t, self._d = float(kind.eps) / 2, d
+        self._t, self._d = float(kind.eps) / 2, max(d, n_features)
         self._rounding = Rounding(
+            unit=self._t,
             relative=self._t + (d + 8) * _U,
             # Underflow of squares, and of distances in the type of X.
             absolute=np.sqrt(d) * 2.0**-536 + float(kind.smallest_subnormal),
             of_sums=(d + 8) * _U,
             safety=_SAFETY,
         )
-        self._lost = 4 * np.sqrt(d) * float(kind.smallest_subnormal)  # underflow in rounded rows
+        self._lost = (
+            4 * np.sqrt(n_features) * float(kind.smallest_subnormal)
+        )  # underflow in rounded rows
         squares = inner_products(centers, centers)
         self._halves = squares / 2
         self._all: Floats | None = None
         if k * k <= _MAX_CACHED_PAIRS and k <= n_rows:
             self._all = self._slopes(np.arange(k))
 
-    def radii(self, mine: Floats, theirs: Floats, which: Indices, lengths: Floats) -> Floats:
+    def radii(self, mine: Floats, theirs: Floats, which: Indices, sizes: Floats) -> Floats:
         """Compute how far rows can move while a prototype stays nearer than a rival.
 
         Parameters
@@ -166,25 +184,27 @@ class _Bounds:
             Squared distances to the prototype and to the rival.
         which : array of shape (n,)
             Index of the operand that has one entry per row.
-        lengths : array of shape (n, 1)
+        sizes : array of shape (n, 1)
         """
         slopes = self._slopes(which) if self._all is None else self._all[which]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = self._geometry.margin_radii(mine, theirs, slopes, lengths, self._rounding)
+            found = self._geometry.margin_radii(mine, theirs, slopes, sizes, self._rounding)
         return np.where(slopes > 0, found, -np.inf)
 
-    def for_rounded_rows(self, radii: Floats, lengths: Floats) -> npt.NDArray[np.floating]:
+    def for_rounded_rows(self, radii: Floats, sizes: Floats) -> npt.NDArray[np.floating]:
         """Lower radii so that they hold for rows rounded to the type of X."""
         lowered = radii * (1 - _SAFETY * (2 * self._t + (self._d + 16) * _U))
-        lowered -= _SAFETY * 2 * self._t * lengths + self._lost
-        lowered = np.where(np.isfinite(lengths), np.maximum(lowered, 0.0), 0.0)
-        rounded = lowered.astype(self._centers.dtype)
+        with np.errstate(invalid="ignore"):
+            lowered -= _SAFETY * self._geometry.rounding_of_rows(sizes, self._t) + self._lost
+        lowered = np.where(np.isfinite(sizes), np.maximum(lowered, 0.0), 0.0)
+        rounded = lowered.astype(self._dtype)
         return np.where(rounded > lowered, np.nextafter(rounded, 0, dtype=rounded.dtype), rounded)
 
     def _slopes(self, which: Indices) -> Floats:
         """Bound the distances of some prototypes to all from above, shape (len(which), k)."""
         few, where = np.unique(which, return_inverse=True)
-        gaps = np.sqrt(all_squares(self._centers[few], self._centers))
+        with np.errstate(over="ignore"):
+            gaps = np.sqrt(all_squares(self._normals[few], self._normals))
         gaps *= 1 + (self._d + 8) * _U
         halves = self._halves
         return self._geometry.slopes(gaps, halves[few][:, None], halves, self._rounding)[where]

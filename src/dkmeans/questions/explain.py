@@ -1,25 +1,37 @@
 """Explanation of predictions: the nearest prototype, its rival and the certified radius."""
 
-import numpy as np
+from typing import Any
 
-from dkmeans.fitted import Fitted
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.fitted import Fitted, Predictor
 from dkmeans.kernels.block import Matrix
 from dkmeans.questions.certify import certify
+from dkmeans.questions.feature_parts import split_margins, sum_parts
 from dkmeans.questions.prediction import margins
 from dkmeans.results.answers import Explanation
 
 
-def explain(model: Fitted, X: Matrix, n_threads: int) -> Explanation:
-    """Explain the prediction of each row; rows are as the user gave them, not yet mapped."""
+def explain(model: Fitted, X: Matrix, n_threads: int, *, features: bool = False) -> Explanation:
+    """Explain the prediction of each row; rows are as the user gave them, not yet mapped.
+
+    With `features`, the margin is split over them.
+    """
     found = certify(X, model.prototypes, model.geometry, n_threads)
     nearest, rival = found.nearest, found.rival
     alone = rival < 0  # where all prototypes are of one class
     labels, ids = model.cluster_classes, model.prototypes.ids
     rival_label = np.full(len(rival), None, dtype=object) if alone.any() else labels[rival]
+    split: dict[str, Any] = {}
+    if features:
+        parts = split_margins(model, X, nearest, rival, n_threads)
+        names = feature_names(model)
+        split = {"parts": parts, "features": names, "squared_margin": sum_parts(parts)}
     return Explanation(
-        rows=model.geometry.rows(X),
+        rows=model.geometry.displayed(X),
         geometry=model.geometry,
-        centers=model.prototypes.centers,
+        centers=model.geometry.inverse(model.prototypes.centers),
         label=labels[nearest],
         prototype=nearest,
         id=ids[nearest],
@@ -32,4 +44,12 @@ def explain(model: Fitted, X: Matrix, n_threads: int) -> Explanation:
         rival_distance=found.distances[:, 1],
         margin=margins(found.distances)[:, 0],
         radius=found.radii,
+        **split,
     )
+
+
+def feature_names(model: Predictor) -> npt.NDArray[Any]:
+    """Return the names of the features; x0, x1, ... if there are none."""
+    if model.feature_names is not None:
+        return model.feature_names
+    return np.array([f"x{j}" for j in range(model.n_features)], dtype=object)

@@ -20,12 +20,12 @@ def class_margins(model: Predictor, X: Matrix, n_threads: int) -> npt.NDArray[np
 def class_probabilities(model: Predictor, X: Matrix, n_threads: int) -> npt.NDArray[np.floating]:
     """Return the probability of each class."""
     near = class_distances(X, model.prototypes, len(model.classes), n_threads)
-    return probabilities(near, distance_power(model.n_features))
+    return probabilities(near, power=distance_power(model.prototypes.centers.shape[1]))
 
 
-def distance_power(n_features: int) -> float:
+def distance_power(dimension: int) -> float:
     """Return the power of the distance in probabilities; distances differ less in many features."""
-    return min(2 * np.sqrt(n_features), _MAX_POWER)
+    return min(2 * float(np.sqrt(dimension)), _MAX_POWER)
 
 
 def margins(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

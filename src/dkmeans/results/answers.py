@@ -41,6 +41,15 @@ class Explanation(Table):
         Certified radius: no change of the row that is shorter, as a vector in the space of X,
         changes the predicted class. It accounts for rounding. It is a lower bound: the nearest
         point of another class may be farther away. Infinite if all prototypes are of one class.
+    squared_margin : float
+        R^2 - D^2, only with `features=True`: the exact sum of the row's parts. Infinite if all
+        prototypes are of one class.
+    parts : ndarray of shape (n_rows, n_features), or None
+        What each feature adds to `squared_margin`, only with `features=True`: positive where it
+        speaks for the nearest prototype, negative where it speaks for the rival. They add up
+        exactly, in any order. NaN if all prototypes are of one class.
+    features : ndarray of shape (n_features,), or None
+        Names of the features, only with `features=True`.
     """
 
     def __init__(
@@ -49,33 +58,55 @@ class Explanation(Table):
         rows: Any = None,
         centers: Any = None,
         geometry: Geometry | None = None,
+        parts: npt.NDArray[np.float64] | None = None,
+        features: npt.NDArray[Any] | None = None,
         **columns: npt.ArrayLike,
     ) -> None:
         super().__init__(**columns)
-        # For plots: rows as the model sees them, all centres, and the space of both.
+        # For plots: rows and all centres as they are shown, and the space that compares them.
         self.rows, self.centers, self.geometry = rows, centers, geometry
+        self.parts, self.features = parts, features
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
         """Select rows by index or mask."""
         columns = {name: getattr(self, name)[rows] for name in self.columns}
-        mine = None if self.rows is None else self.rows[rows]
-        return type(self)(rows=mine, centers=self.centers, geometry=self.geometry, **columns)
+        return type(self)(
+            rows=None if self.rows is None else self.rows[rows],
+            centers=self.centers,
+            geometry=self.geometry,
+            parts=None if self.parts is None else self.parts[rows],
+            features=self.features,
+            **columns,
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the table as a `pandas.DataFrame`, with a column `part_...` per feature."""
+        table = super().to_pandas()
+        if self.parts is None or self.features is None:
+            return table
+        import pandas as pd
+
+        names = [f"part_{name}" for name in self.features]
+        return pd.concat([table, pd.DataFrame(self.parts, columns=names)], axis=1)
 
     def plot(
         self,
         ax: Any = None,
         *,
-        image_shape: tuple[int, ...],
+        image_shape: tuple[int, ...] | None = None,
         X_train: Any = None,
         max_rows: int = 8,
     ) -> Any:
-        """Plot rows that are images beside what decided them (matplotlib must be installed).
+        """Plot what decided each row (matplotlib must be installed).
+
+        Rows that are images are drawn beside the prototypes and, with `features=True`, a picture of
+        the parts. Without an `image_shape` the parts are drawn as bars.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Its place is divided into panels; a new figure if not given.
-        image_shape : (height, width) or (height, width, 3)
+        image_shape : (height, width) or (height, width, 3), optional
             Shape of the image that the features make up, line by line.
         X_train : array-like or CSR matrix, optional
             The rows that the model was fitted on; without them exemplars are not drawn, as a model
@@ -85,9 +116,13 @@ class Explanation(Table):
 
         Returns
         -------
-        display : ExplanationDisplay
+        display : ExplanationDisplay or FeaturePartsDisplay
             It has the attributes `figure_` and `axes_`.
         """
+        if image_shape is None:
+            from dkmeans.plots.feature_parts import FeaturePartsDisplay
+
+            return FeaturePartsDisplay.from_explanation(self, max_rows=max_rows).plot(ax)
         from dkmeans.plots.explanation import ExplanationDisplay
 
         display = ExplanationDisplay.from_explanation(

@@ -14,7 +14,7 @@ from dkmeans.data.blocks import Batch, SourceError
 from dkmeans.data.dask_collections import DaskBlocks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
 from dkmeans.data.value_checks import finite_range
-from dkmeans.geometry import Geometry, geometry_of
+from dkmeans.geometry import Geometry, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
@@ -141,5 +141,5 @@ def scan_partitions(
         look.note(seen)
         numbers.append(number)
     training = look.training(reach, classes)
-    geometry = geometry_of(estimator.metric)
+    geometry = reading_geometry(estimator.metric)
     return ClusterStream(training, crew, numbers, look.sizes, geometry, estimator.n_threads)

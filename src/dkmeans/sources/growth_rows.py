@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from dkmeans.data.validation import Training
 from dkmeans.data.value_checks import WIDEST
+from dkmeans.geometry import Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_on_labels
 from dkmeans.growth.rows import Rows
+from dkmeans.growth.start_metric import start_metric
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
 from dkmeans.passes.contract import Runner
@@ -32,6 +34,21 @@ class Source:
     rows: Rows
     conflicts: list[Indices]
     weight_unit: float  # a weight of 1 in growth, in the user's terms
+    learned: Learned | None = None  # what maps the rows, if the metric is to be learned
+
+
+@dataclass(frozen=True)
+class LearnedStart:
+    """Metric that a fit with a learned metric starts from."""
+
+    n_components: int | None
+    earlier: Learned | None  # that of the fit which this one continues
+
+    def geometry(self, runner: Runner, training: Training, by_class: Floats | None) -> Learned:
+        """Return the metric of the earlier fit, or one that standardises these rows."""
+        if self.earlier is not None:
+            return self.earlier
+        return start_metric(runner, training.names["n_features_in_"], self.n_components, by_class)
 
 
 class RowSource(Protocol):
@@ -52,6 +69,7 @@ def make_source(
     earlier: EarlierRows | None = None,
     n_centers: int = 1,
     journal: Journal | None = None,
+    learned: LearnedStart | None = None,
 ) -> Source:
     """Prepare rows for a fit; the caller closes them.
 
@@ -69,6 +87,8 @@ def make_source(
         Approximate number of centres to compare rows with.
     journal : Journal, optional
         Journal of a fit that can be resumed.
+    learned : LearnedStart, optional
+        How rows are mapped, if the metric is to be learned.
     """
     found = _weights_in_units(training, unit)
     weights, n_classes = found.values, len(training.classes)
@@ -90,23 +110,28 @@ def make_source(
         )
     with ExitStack() as undo:
         undo.callback(runner.close)
+        geometry = None if learned is None else learned.geometry(runner, training, found.by_class)
+        n_values = training.n_values
+        if geometry is not None:
+            n_values = len(training.y) * geometry.components.shape[1]
         recorded = None if journal is None else JournalRunner(runner)
         runner = runner if recorded is None else recorded
         rows = Rows(
             runner,
             training.dtype,
-            training.n_values,
+            n_values,
             n_classes,
             earlier=earlier,
             n_centers=n_centers,
             by_class=found.by_class,
+            geometry=geometry,
         )
         conflicts = agree_on_labels(runner, training.y, weights)
         if journal is not None and recorded is not None:
             journal.expect("data", _fingerprint(rows))
             recorded.start(journal)
         undo.pop_all()  # the caller closes the rows
-    return Source(rows, conflicts, found.unit)
+    return Source(rows, conflicts, found.unit, geometry)
 
 
 def _fingerprint(rows: Rows) -> str:

@@ -12,7 +12,7 @@ from dkmeans.data.batches import UserBatches, are_batches
 from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError
 from dkmeans.data.first_pass import FirstPass
 from dkmeans.data.memory_maps import MappedBlocks, is_mapped
-from dkmeans.geometry import geometry_of
+from dkmeans.geometry import reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.passes.part import Part
@@ -88,7 +88,7 @@ def scan_blocks(
         for batch in batches:
             look.at(batch)
     training = look.training(reach, classes)
-    geometry = geometry_of(estimator.metric)
+    geometry = reading_geometry(estimator.metric)
     n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
     few = n_bytes <= _budget(estimator.memory_mb) * ROWS_BUDGET_SHARE
     kept: list[Matrix] = []  # all blocks after the first reading, if they fit in memory

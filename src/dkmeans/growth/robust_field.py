@@ -1,0 +1,136 @@
+"""The robust margin cost of all rows, and its gradient on batches of rows.
+
+The variance of the noise (`passes.robust_margin`) is that of the rows around the mean of their
+cell, times a share that grows with the number of coordinates of prototypes per row. With few rows
+for many coordinates, the border between the training rows should be the one with the most room;
+with plenty of rows, they show themselves where it is.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dkmeans.exact.grids import TERM_BITS
+from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
+from dkmeans.growth.rows import Rows
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.reference import squared_distances
+from dkmeans.passes import gradient as gradients
+from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.robust_margin import RobustCost
+from dkmeans.prototypes import Prototypes
+
+MAX_NOISE = 0.5  # largest standard deviation of the noise, relative to that of rows in a cell
+FULL_NOISE_RATIO = 0.4  # coordinates of prototypes per distinct row from which the noise is that
+MIN_PULL_DISTANCE = 1e-4  # squared, relative to the variance; closer rows do not pull harder
+GRADIENT_NOISE = 1e-9  # gradients below this fraction of the terms that cancel in them are zero
+
+
+@dataclass(frozen=True)
+class BatchGradient:
+    """Gradient of the cost on a batch."""
+
+    margins: Margins  # of the rows of the batch
+    paid: Floats  # 1 less the cost at the final slope, summed over the batch, in slices
+    gradient: Floats  # with respect to the centres, up to a factor
+
+
+class RobustField(Field):
+    """Robust costs and gradients over all rows.
+
+    Parameters
+    ----------
+    rows : Rows
+    prototypes : Prototypes
+        Where the descent starts; of at least two classes.
+    """
+
+    def __init__(self, rows: Rows, prototypes: Prototypes) -> None:
+        super().__init__(rows)
+        k, d = prototypes.centers.shape
+        noise = MAX_NOISE * min(1.0, k * d / (FULL_NOISE_RATIO * self.n_distinct))
+        with self.margins(prototypes) as margins:
+            scatter = self._scatter(margins, prototypes)
+        least = MIN_PULL_DISTANCE * self.spread
+        self.final_cost = RobustCost(FINAL_SLOPE, noise**2 * scatter / d, d, least)
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Number of distinct rows of positive weight."""
+        hashes = self._rows.run(gradients.KeepHashes(self._rows.facts.largest)).joined()
+        weights = self._rows.weights()
+        return len(np.unique(hashes if weights is None else hashes[weights > 0]))
+
+    def robust_cost(self, margins: Margins, prototypes: Prototypes) -> float:
+        """Return the mean cost of the rows at the final slope.
+
+        Rows of classes without prototypes cost 1.
+        """
+        task = gradients.SumRobustPaid(
+            margins.number, prototypes.centers, self.final_cost, self._unit
+        )
+        return self.unpaid(self._rows.run(task))
+
+    def unpaid(self, paid: Floats) -> float:
+        """Return 1 less a mean, given as a sum over all rows in slices."""
+        return 1 - float(self._mean(paid))
+
+    def batch_gradient(self, prototypes: Prototypes, slope: float, batch: Batch) -> BatchGradient:
+        """Find the margins of a batch, and the gradient of their cost."""
+        cost = self.final_cost.at(slope)
+        search = self._rows.margin_search(prototypes, batch)
+        found = self._rows.run(
+            gradients.SumGradient(search, cost, self.final_cost, self._shift, self._units(cost))
+        )
+        margins = Margins(self._rows, (search.number,), found.counts)
+        return BatchGradient(margins, found.paid, self._gradient(prototypes, cost, found))
+
+    def joined(self, several: list[Margins]) -> Margins:
+        """Put the margins of all batches together."""
+        numbers = tuple(number for one in several for number in one.numbers)
+        counts: Indices = np.sum([one.counts for one in several], axis=0)
+        return Margins(self._rows, numbers, counts)
+
+    def _units(self, cost: RobustCost) -> gradients.GradientUnits:
+        """Return units for values of any batch, so that no pass has to find their bounds."""
+        pull = cost.largest_pull * self._heaviest
+        return gradients.GradientUnits(
+            self._unit,
+            self._scale.units(pull),
+            self._scale.units(pull * np.sqrt(cost.floor)),
+            self._scale.units(self._reach * pull),
+            self._scale.units(cost.largest_gap_pull * self._heaviest),
+        )
+
+    def _gradient(
+        self, prototypes: Prototypes, cost: RobustCost, found: gradients.GradientSums
+    ) -> Floats:
+        """Return the gradient with respect to the centres; 0 where it is rounding error only."""
+        weights, strength, points = map(self._mean, (found.weights, found.strength, found.points))
+        centers = prototypes.centers.astype(np.float64)
+        gradient: Floats = weights[:, None] * (centers - self._shift) - points
+        # Sums of pulls are rounded to this fraction of the largest pull.
+        grain = 2.0 ** (1 - TERM_BITS) * cost.largest_pull
+        noise = GRADIENT_NOISE * strength[:, None] + grain * self._reach
+        gradient[(np.abs(gradient) <= noise).all(axis=1)] = 0.0
+        own, rival = divmod(found.gaps.keys, len(centers))
+        steps = self._mean(found.gaps.slices)[:, None] * (centers[own] - centers[rival])
+        np.add.at(gradient, own, steps)
+        np.add.at(gradient, rival, -steps)
+        return gradient
+
+    def _scatter(self, margins: Margins, prototypes: Prototypes) -> float:
+        """Return the mean squared distance of rows to the mean of their prototype's own rows.
+
+        Unlike the distance to the prototype, it does not increase when prototypes that were
+        refined before have moved away from their rows.
+        """
+        bound = self._rows.run(gradients.BoundNear(margins.number))
+        units = self._scale.units(bound)
+        near = float(self._mean(self._rows.run(gradients.SumNear(margins.number, units))))
+        cells = self.tally_shares(margins, 0.0, 2).tally(self._rows.n_classes)
+        centers = prototypes.centers[cells.cells]
+        away = squared_distances(cells.means, centers.astype(np.float64))
+        shares = cells.weight / cells.weight.sum()
+        return max(near - float((shares * away).sum()), 0.0)

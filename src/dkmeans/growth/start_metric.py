@@ -1,0 +1,91 @@
+"""What `metric="learned"` starts from: the principal axes of standardised rows."""
+
+import numpy as np
+
+from dkmeans.exact.grids import Scale
+from dkmeans.geometry import Learned
+from dkmeans.growth.margins import MAX_WHOLE_TOTAL
+from dkmeans.kernels.block import Floats
+from dkmeans.kernels.exact import ratio, total
+from dkmeans.kernels.threads import single_threaded_blas
+from dkmeans.passes import facts, features
+from dkmeans.passes.contract import Runner
+from dkmeans.passes.part import Setting
+
+MAX_FEATURES = 4096  # as the covariance of all pairs of features is computed
+MAX_COMPONENTS = 256  # by default
+FACTOR_BITS = 10  # of weights that are not whole, in the covariance
+MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest
+
+
+def start_metric(
+    runner: Runner, n_features: int, n_components: int | None, by_class: Floats | None
+) -> Learned:
+    """Standardise the features of all rows, and choose the axes along which they vary most.
+
+    Every sum is exact: neither the order of rows nor their parts change a bit.
+
+    Parameters
+    ----------
+    runner : Runner
+        Its rows are those that were read.
+    n_features : int
+    n_components : int or None
+        Largest number of axes; by default 256.
+    by_class : array or None
+        Class factors that the weights of the rows contain.
+    """
+    if n_features > MAX_FEATURES:
+        raise ValueError(
+            f"metric='learned' takes at most {MAX_FEATURES} features, and X has {n_features}: "
+            "reduce them first, for instance with sklearn.decomposition.TruncatedSVD."
+        )
+    weights = runner.run(facts.FindWeightFacts(by_class))
+    whole = weights.whole and weights.total <= MAX_WHOLE_TOTAL
+    scale = Scale(whole, int(weights.total) if whole else weights.n_rows, by_class)
+    runner.configure(Setting(scale=scale))
+    heaviest = weights.factor if whole else runner.run(facts.FindFacts()).heaviest
+    standard = _standardised(runner, scale, heaviest)
+    return _along_principal_axes(runner, standard, n_components, heaviest)
+
+
+def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
+    """Find means and standard deviations; the result projects nowhere."""
+    box = runner.run(facts.FindBox())
+    has_zero = (box.low <= 0) & (box.high >= 0)
+    origin = np.where(has_zero, 0.0, np.where(box.low > 0, box.low, box.high))
+    reach = np.maximum(np.abs(box.low - origin), np.abs(box.high - origin))
+    exponents = np.frexp(reach)[1]
+    units = scale.units(heaviest)
+    weight = runner.run(facts.SumWeights(units))
+    sums = runner.run(features.SumMoments(origin, np.ldexp(1.0, -exponents), units))
+    first, second = np.split(ratio(sums, weight[:, None]), 2)
+    deviations = np.ldexp(np.sqrt(np.maximum(second - first * first, 0.0)), exponents)
+    deviations[box.low == box.high] = 0.0
+    means = origin + np.ldexp(first, exponents)
+    return Learned.of_features(means, deviations, box.low, box.high, np.zeros((len(means), 1)))
+
+
+def _along_principal_axes(
+    runner: Runner,
+    standard: Learned,
+    n_components: int | None,
+    heaviest: float,
+) -> Learned:
+    """Project to the axes of largest variance; the largest entry of each is positive."""
+    d = len(standard.scale)
+    unit = heaviest * 2.0**-FACTOR_BITS
+    sums = runner.run(features.SumProducts(standard.shift, standard.scale, unit))
+    products, _ = total(sums)
+    products /= products[-1, -1]
+    means = products[-1, :-1]
+    covariance = products[:-1, :-1] - means[:, None] * means
+    with single_threaded_blas:
+        variances, axes = np.linalg.eigh(covariance)
+    rank = int(np.count_nonzero(variances > MIN_VARIANCE * variances[-1]))
+    most = MAX_COMPONENTS if n_components is None else n_components
+    chosen = axes[:, ::-1][:, : max(1, min(rank, most))]
+    if chosen.shape[1] == d:
+        return standard.with_components(np.eye(d))
+    largest = np.abs(chosen).argmax(axis=0)
+    return standard.with_components(chosen * np.sign(chosen[largest, np.arange(chosen.shape[1])]))
