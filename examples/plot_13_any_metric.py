@@ -21,7 +21,7 @@ spirals = np.vstack([arm, -arm]), np.repeat([0, 1], 300)
 rings = make_circles(400, factor=0.5, noise=0.06, random_state=0)
 
 figure, axes = plt.subplots(2, 2, figsize=(7, 7), layout="constrained")
-for line, (X, y), k in zip(axes, (rings, spirals), (2, 8), strict=True):
+for line, (X, y), k in zip(axes, (rings, spirals), (2, 4), strict=True):
     models = {
         "in the plane": DiscriminativeKMeans(max_clusters=k, refine="margin"),
         "with Landmarks": make_pipeline(
@@ -35,7 +35,8 @@ for line, (X, y), k in zip(axes, (rings, spirals), (2, 8), strict=True):
         cells = model.predict(grid.reshape(-1, 2)).reshape(150, 150)
         ax.contourf(grid[..., 0], grid[..., 1], cells, levels=1, cmap="RdBu", alpha=0.3)
         ax.scatter(*X.T, c=y, s=6, cmap="RdBu", vmin=0, vmax=1)
-        ax.set(title=f"{k} prototypes {name}: {model.score(X, y):.0%} right", xticks=[], yticks=[])
+        ax.set(title=f"{name}: {model.score(X, y):.0%} right", xticks=[], yticks=[])
+    line[0].set_ylabel(f"{k} prototypes")
 plt.show()
 
 # %%
@@ -54,18 +55,24 @@ def edit_distance(a, b):
     return line[-1]
 
 
-cities = {"Rome": ["rome", "roma"], "Vienna": ["vienna", "wien"], "Munich": ["munich", "muenchen"]}
+cities = {
+    "Geneva": ["geneva", "geneve", "genf"],
+    "Genoa": ["genoa", "genova", "genua"],
+    "Venice": ["venice", "venezia", "venedig"],
+    "Vienna": ["vienna", "vienne", "wien"],
+}
 letters = list("abcdefghijklmnopqrstuvwxyz")
 words, y = [], []
 for city, spellings in cities.items():
-    for number in range(30):
-        word = list(spellings[number % 2])
-        word[rng.integers(len(word))] = letters[rng.integers(26)]
+    for number in range(36):
+        word = list(spellings[number % 3])
+        if number >= 12:
+            word[rng.integers(len(word))] = letters[rng.integers(26)]
         words.append("".join(word))
         y.append(city)
-model = DiscriminativeKMedoids(6, metric=edit_distance).fit(words, y)
+model = DiscriminativeKMedoids(10, metric=edit_distance).fit(words, y)
 
-figure, ax = plt.subplots(figsize=(8, 2.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 ax.axis("off")
 cells = []
 for index, (medoid, label) in enumerate(zip(model.medoids_, model.medoid_classes_, strict=True)):
@@ -79,7 +86,7 @@ table.set_fontsize(9)
 table.auto_set_column_width([0, 1, 2])
 table.scale(1, 1.4)
 plt.show()
-print(model.predict(["romme", "wein", "munchen"]))
+print(model.predict(["wein", "genoha", "veneziia"]))
 
 # %%
 # Curves of different lengths are compared by dynamic time warping. Each panel is a medoid, thick,
