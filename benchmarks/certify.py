@@ -1,6 +1,6 @@
 """Attacks on the certified radius of `explain`, and how far it is from the exact one.
 
-    python benchmarks/certify.py            # digits, wine, moons and iris: a few minutes
+    python benchmarks/certify.py            # digits, wine, moons and iris: ten minutes
     python benchmarks/certify.py --quick    # fewer rows and moves
 
 Every row of a held-out half is moved by just less than its radius: in random directions, straight
@@ -25,16 +25,19 @@ from sklearn.preprocessing import StandardScaler
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from moves import broken, shortest_move
+from moves import broken, shortest_move, space_of
+
+METRICS = ("euclidean", "cosine", "learned")
 
 
 def sets():
-    """Data, and numbers of prototypes."""
+    """Data, and numbers of prototypes; the second wine is in the units of its columns."""
     standardise = StandardScaler().fit_transform
     X_wine, y_wine = load_wine(return_X_y=True)
     return {
         "digits": (*load_digits(return_X_y=True), (10, 40, 120)),
         "wine": (standardise(X_wine), y_wine, (6,)),
+        "raw wine": (X_wine, y_wine, (6,)),
         "iris": (*load_iris(return_X_y=True), (6,)),
         "moons": (*make_moons(1000, noise=0.25, random_state=0), (12, 40)),
     }
@@ -42,11 +45,10 @@ def sets():
 
 def tightness(model, X, most):
     """Ratios of radii to exact distances, and how many moves beyond these change the class."""
-    why, unit = model.explain(X), model.metric == "cosine"
-    about = model.cluster_centers_, model.cluster_classes_
+    why, space = model.explain(X), space_of(model)
     ratios, beyond, safe = [], 0, 0
     for x, label, radius in list(zip(X, why.label, why.radius, strict=True))[:most]:
-        move = shortest_move(x, *about, label, unit)
+        move = shortest_move(x, *space, label)
         length = float(np.linalg.norm(move))
         if length > 0:
             ratios.append(float(radius) / length)
@@ -71,7 +73,7 @@ def main():
         split = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
         for k in budgets:
             for dtype in (np.float64, np.float32):
-                for metric in ("euclidean", "cosine"):
+                for metric in METRICS:
                     a, b = (part.astype(dtype) for part in split[:2])
                     model = DiscriminativeKMeans(k, refine="margin", metric=metric)
                     model.fit(a, split[2])

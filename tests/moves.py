@@ -7,33 +7,51 @@ import numpy as np
 from scipy.optimize import nnls
 
 
-def planes(x, centers, classes, label, unit):
+def space_of(model):
+    """How a model compares rows: centres, their classes, and the map from rows to their space.
+
+    The map is None where rows are compared as they are, "unit" where only their direction counts,
+    or a shift and a matrix.
+    """
+    geometry, mapping = model._fitted.geometry, None
+    if model.metric == "cosine":
+        mapping = "unit"
+    elif model.metric == "learned":
+        mapping = geometry.shift, geometry.input_components
+    return model._fitted.prototypes.centers, model.cluster_classes_, mapping
+
+
+def planes(x, centers, classes, mapping, label):
     """Normals and distances of x to the planes between own prototypes i and rivals j.
 
     Shapes are (own, rivals, d) and (own, rivals); a normal points from the own side to the rival's.
     """
-    c = centers.astype(np.float64)
+    c, z = centers.astype(np.float64), x.astype(np.float64)
     own, rivals = c[classes == label], c[classes != label]
     difference = rivals[None] - own[:, None]
-    gaps = np.sqrt((difference**2).sum(axis=2))
-    normals = difference / np.where(gaps > 0, gaps, 1)[:, :, None]
-    middles = 0 if unit else (rivals[None] + own[:, None]) / 2
-    return normals, -((x.astype(np.float64) - middles) * normals).sum(axis=2)
+    normals = difference
+    if isinstance(mapping, tuple):
+        shift, components = mapping
+        z, normals = (z - shift) @ components.T, difference @ components
+    gaps = np.sqrt((normals**2).sum(axis=2))
+    gaps = np.where(gaps > 0, gaps, 1)
+    middles = 0 if mapping == "unit" else (rivals[None] + own[:, None]) / 2
+    return normals / gaps[:, :, None], -((z - middles) * difference).sum(axis=2) / gaps
 
 
-def certified(x, centers, classes, label, unit):
+def certified(x, *space_and_label):
     """The radius, without any care for rounding."""
-    _, distances = planes(x, centers, classes, label, unit)
+    _, distances = planes(x, *space_and_label)
     return max(0.0, float(distances.min(axis=1).max()))
 
 
-def shortest_move(x, centers, classes, label, unit):
+def shortest_move(x, *space_and_label):
     """The shortest move to a place that is nearer to some rival than to all own prototypes.
 
     For each rival that is a quadratic programme, min |m| subject to G m >= h; by Lawson and Hanson
     (1974, chapter 23) its solution follows from non-negative least squares.
     """
-    normals, distances = planes(x, centers, classes, label, unit)
+    normals, distances = planes(x, *space_and_label)
     best, length = None, np.inf
     for j in np.argsort(distances.max(axis=0)):
         if distances[:, j].max() >= length:
@@ -51,11 +69,11 @@ def shortest_move(x, centers, classes, label, unit):
     return best
 
 
-def attacks(x, centers, classes, label, unit, n_random, rng):
+def attacks(x, *space_and_label, n_random, rng):
     """Directions of length one in which a row may be moved: random ones and the worst."""
-    normals, _ = planes(x, centers, classes, label, unit)
+    normals, _ = planes(x, *space_and_label)
     random = rng.normal(size=(n_random, len(x)))
-    move = shortest_move(x, centers, classes, label, unit)
+    move = shortest_move(x, *space_and_label)
     found = np.concatenate([random, normals.reshape(-1, len(x)), move[None]])
     lengths = np.sqrt((found**2).sum(axis=1))
     return found[lengths > 0] / lengths[lengths > 0][:, None]
@@ -64,13 +82,12 @@ def attacks(x, centers, classes, label, unit, n_random, rng):
 def broken(model, X, n_random, rng, share=1 - 1e-12):
     """Attack rows just inside their radii, and count moves and changes of class."""
     why = model.explain(X)
-    unit = model.metric == "cosine"
+    space = space_of(model)
     tried = changed = 0
     for x, label, radius in zip(X, why.label, why.radius, strict=True):
         if radius == 0 or np.isinf(radius):
             continue
-        about = model.cluster_centers_, model.cluster_classes_, label, unit
-        directions = attacks(x, *about, n_random, rng)
+        directions = attacks(x, *space, label, n_random=n_random, rng=rng)
         moved = x.astype(np.float64) + share * float(radius) * directions
         tried += len(moved)
         changed += int((model.predict(moved) != label).sum())

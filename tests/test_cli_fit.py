@@ -226,14 +226,14 @@ def test_semicolons_and_a_byte_order_mark(place):
 
 @pytest.mark.parametrize("width", [100, 50])
 def test_bar_in_a_terminal(place, iris, width):
-    from dkmeans.cli.fit_command import FitOptions, fit_rows, make_model
+    from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator
     from dkmeans.cli.labelled_rows import Wanted, read_numbers
 
     rows = read_numbers(place / "iris.csv", Wanted("species"))
     for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
         options = FitOptions(place, max_clusters=budget, refine=refine)
         screen = Console(file=io.StringIO(), force_terminal=True, width=width)
-        fit_rows(make_model(options), rows, options, screen)
+        fit_rows(make_estimator(options), rows, options, screen)
         shown = screen.file.getvalue()
         assert "6 clusters" in shown if budget == "6" else "clusters" in shown
         assert ("impurity" in shown) == (width == 100)

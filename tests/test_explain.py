@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moves import broken, certified, shortest_move
+from moves import broken, certified, shortest_move, space_of
 from sklearn.datasets import load_digits, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,7 +18,7 @@ from dkmeans.kernels.sphere import unit_rows
 from dkmeans.questions import certify
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
-DTYPES, METRICS = (np.float64, np.float32), ("euclidean", "cosine")
+DTYPES, METRICS = (np.float64, np.float32), ("euclidean", "cosine", "learned")
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,13 @@ def test_columns_are_what_the_other_methods_say(fitted):
 def test_the_radius_is_hardly_below_the_formula(fitted):
     model, X = fitted
     X = X[:200]
-    why, unit = model.explain(X), model.metric == "cosine"
-    about = model.cluster_centers_, model.cluster_classes_
-    expected = np.array([certified(x, *about, c, unit) for x, c in zip(X, why.label, strict=True)])
+    why, space = model.explain(X), space_of(model)
+    expected = np.array([certified(x, *space, c) for x, c in zip(X, why.label, strict=True)])
     loss = expected - why.radius
     assert (loss[expected > 0] > 0).all()
+    if model.metric == "learned":  # standardised rows are rounded to a grid
+        assert loss.max() < 1e-2 * np.median(expected)
+        return
     assert loss.max() < (1e-9 if X.dtype == np.float64 else 2e-3)
     assert np.median(why.radius) > 2
 
@@ -70,21 +72,22 @@ def test_the_radius_is_hardly_below_the_formula(fitted):
 def test_no_move_within_the_radius_changes_the_class(fitted):
     model, X = fitted
     tried, changed = broken(model, X[:30], 200, np.random.default_rng(0))
-    assert tried > 7000  # for each of four models
+    assert tried > 7000  # for each model
     assert changed == 0
 
 
 def test_moves_beyond_the_exact_distance_do_change_it(fitted):
     """So that the attacks of the other tests could succeed, and the exact move is one."""
     model, X = fitted
-    why, unit = model.explain(X[:40]), model.metric == "cosine"
-    about = model.cluster_centers_, model.cluster_classes_
+    why, space = model.explain(X[:40]), space_of(model)
+    # Rows and moved ones are rounded to the grid of standardised values, too.
+    near_share, far_share = (0.99, 1.01) if model.metric == "learned" else (0.9999, 1.0001)
     ratios = []
     for x, label, radius in zip(X, why.label, why.radius, strict=False):
-        move = shortest_move(x, *about, label, unit)
+        move = shortest_move(x, *space, label)
         length = np.linalg.norm(move)
         assert radius < length
-        near, far = x + 0.9999 * move, x + 1.0001 * move
+        near, far = x + near_share * move, x + far_share * move
         assert model.predict([near, far]).tolist()[0] == label
         assert model.predict([near, far]).tolist()[1] != label
         ratios.append(radius / length)
@@ -95,9 +98,8 @@ def test_one_prototype_per_class_makes_the_radius_exact(digits):
     X, y, others = digits
     model = DiscriminativeKMeans(10).fit(X, y)
     why = model.explain(others[:40])
-    about = model.cluster_centers_, model.cluster_classes_
     for x, label, radius in zip(others, why.label, why.radius, strict=False):
-        move = shortest_move(x, *about, label, False)
+        move = shortest_move(x, *space_of(model), label)
         assert radius == pytest.approx(np.linalg.norm(move), rel=1e-9, abs=1e-9)
 
 
@@ -165,7 +167,8 @@ def test_nothing_is_certified_where_classes_meet(metric):
     border = model.explain([[1.0, 1.0], [0.0, 0.0]])
     assert border.radius.tolist() == [0.0, 0.0]
     assert border[0]["label"] == "a"
-    assert model.explain([[3.0, 0.0]]).radius[0] == pytest.approx(3 / np.sqrt(2))
+    grid = 1e-4 if metric == "learned" else 1e-9
+    assert model.explain([[3.0, 0.0]]).radius[0] == pytest.approx(3 / np.sqrt(2), rel=grid)
     model.set_center(int(model.cluster_ids_[1]), X[0])  # both at one place
     assert model.explain(X).radius.tolist() == [0.0, 0.0]
 
@@ -197,7 +200,8 @@ class TestExemplars:
         X, y, w = data
         model = DiscriminativeKMeans(budget, metric=metric, growth=growth).fit(X, y, w)
         X = unit_rows(X) if metric == "cosine" else X  # rows of one direction are identical then
-        rows = X.astype(np.float64)
+        seen, centers = model._fitted.geometry.rows(X), model._fitted.prototypes.centers
+        rows = seen.astype(np.float64)
         takes_part = w > 0
         for group in model.conflicts_:  # those whose label loses stand for no one
             takes_part[group] &= y[group] == np.bincount(y[group], w[group]).argmax()
@@ -207,9 +211,9 @@ class TestExemplars:
             if found < 0:
                 continue
             assert mine[found]
-            squares = ((rows - model.cluster_centers_[i].astype(np.float64)) ** 2).sum(axis=1)
+            squares = ((rows - centers[i].astype(np.float64)) ** 2).sum(axis=1)
             assert squares[found] <= squares[mine].min() * (1 + 1e-12)
-            same = np.flatnonzero(mine & (X[found] == X).all(axis=1))
+            same = np.flatnonzero(mine & (seen[found] == seen).all(axis=1))
             assert found == same[0]
         shuffled = np.arange(len(y))
         order.shuffle(shuffled)
@@ -217,8 +221,8 @@ class TestExemplars:
         again.fit(sp.csr_matrix(X[shuffled]), y[shuffled], w[shuffled])
         known = model.exemplars_ >= 0
         np.testing.assert_array_equal(again.exemplars_ >= 0, known)
-        there = X[shuffled][again.exemplars_[known]]
-        np.testing.assert_array_equal(there, X[model.exemplars_[known]])
+        there = seen[shuffled][again.exemplars_[known]]
+        np.testing.assert_array_equal(there, seen[model.exemplars_[known]])
 
     def test_a_row_stands_for_the_class_that_it_was_given(self):
         X, y = [[0.0], [0.0], [0.0], [9.0]], ["b", "a", "a", "b"]

@@ -23,7 +23,7 @@ def four_classes(n, seed):
     ], y
 
 
-@pytest.mark.parametrize("refine", [None, "margin"])
+@pytest.mark.parametrize("refine", [None, pytest.param("margin", marks=pytest.mark.study)])
 @pytest.mark.parametrize("growth", ["paper", "best"])
 @pytest.mark.parametrize("budget", [4, 20])
 @pytest.mark.parametrize("draw", [two_classes, four_classes])

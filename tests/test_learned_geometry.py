@@ -79,7 +79,7 @@ def test_the_order_of_features_changes_no_bit_within_the_range(problem, random):
 def test_products_are_exact(problem):
     geometry, X = problem
     S = geometry.standardised(X)
-    found = projection.project(S, geometry.components)
+    found = projection.project_rows(X, geometry.shift, geometry.scale, geometry.components)
     for i in np.flatnonzero(np.abs(S).max(axis=1) <= projection.RANGE)[:3]:
         terms = [
             [Fraction(s) * Fraction(a) for s, a in zip(S[i], column, strict=True)]

@@ -20,7 +20,7 @@ from dkmeans.files import to_onnx, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 DTYPES = (np.float32, np.float64)
-METRICS = ("euclidean", "cosine")
+METRICS = ("euclidean", "cosine", "learned")
 
 
 def run(graph, X):

@@ -97,7 +97,7 @@ def test_the_nose_casts_a_shadow() -> None:
     assert darkened[cheek, 42:].mean() > 0.15 > 0.02 > darkened[cheek, :42].mean()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.study)])
 def test_class_wise_k_means_errs_about_as_on_real_faces(faces: Faces, seed: int) -> None:
     images = faces.images.astype(np.float64)
     X, y = unit(images - gaussian_filter(images, (0, 4, 4))), faces.person

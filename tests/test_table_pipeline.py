@@ -117,6 +117,7 @@ def test_blocks_give_what_fit_gives():
         c.tolist() for c in b.infrequent_categories_
     ]
     assert a.get_params() == b.get_params()
+    assert parts.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
     for step in ("numbers", "dates"):
         a, b = (p.named_transformers_[step] for p in (parts, whole))
         np.testing.assert_array_equal(a["imputer"].statistics_, b["imputer"].statistics_)

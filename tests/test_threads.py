@@ -103,7 +103,7 @@ def centers(_=None):
 
 if __name__ == "__main__":
     expected = centers()  # so that the parent has had its threads
-    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
         assert pool.map(centers, range(2)) == [expected] * 2
 """
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "OverfittingWarning",
     "__version__",
     "condense",
+    "fit_table",
     "load",
     "save",
     "table_pipeline",
@@ -33,6 +35,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",
 }

@@ -14,7 +14,7 @@ import numpy as np
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.geometry import LEARNED, Learned, geometry_of, name_of
+from dkmeans.geometry import LEARNED, Geometry, Learned, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.tally import exact_totals
@@ -47,12 +47,12 @@ class PreparedFit:
         tree = None if self.before is None else self.before.tree_log(self.training.classes)
         return Run(self.source.rows, rules, self.start, tree)
 
-    def predictor(self, prototypes: Prototypes) -> Predictor:
+    def predictor(self, prototypes: Prototypes, geometry: Geometry) -> Predictor:
         """Make a model of prototypes during the fit."""
         return Predictor(
             prototypes=prototypes,
             classes=self.training.classes,
-            geometry=self.rules.geometry,
+            geometry=geometry,
             n_features=self.training.names["n_features_in_"],
             feature_names=self.training.names.get("feature_names_in_"),
         )
@@ -178,8 +178,7 @@ def _rules(
     max_clusters = estimator.max_clusters
     if max_clusters == "auto":
         # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
-        most = None if before is None else max(before.n_clusters, training.n_classes)
-        max_clusters = most
+        max_clusters = None if before is None else max(before.n_clusters, training.n_classes)
     return Rules(
         estimator.repulsion,
         max_clusters,
@@ -187,11 +186,17 @@ def _rules(
         min_weights,
         estimator.prune,
         growth=estimator.growth,
-        # Refinement needs all rows.
-        refine=None if how is Continuation.NEW_ROWS else estimator.refine,
+        refine=_refinement(estimator, how),
         geometry=geometry_of(estimator.metric) if source.learned is None else source.learned,
         continuation=how,
     )
+
+
+def _refinement(estimator: Any, how: Continuation) -> str | None:
+    """Return the name of the refinement; a metric is learned by refinement, too."""
+    if how is Continuation.NEW_ROWS:  # refinement needs all rows
+        return None
+    return "margin" if estimator.metric == LEARNED else estimator.refine
 
 
 def _learned_start(estimator: Any, before: Fitted | None) -> growth_rows.LearnedStart | None:

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from dkmeans.geometry import Euclidean, Geometry
 
 logger = logging.getLogger("dkmeans")
 
@@ -24,6 +26,7 @@ class Step:
     prototypes: Any  # `Prototypes`; rows (an array of indices) in a fit of medoids
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
+    geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
 
 
 # True ends the fit here. In a trial it ends the search, unless the fit has a checkpoint.
@@ -71,7 +74,7 @@ class RoundLog:
     Parameters
     ----------
     verbose : int
-        1 logs every tenth pass of refinement and no trials; 2 logs everything.
+        1 logs every tenth pass of refinement; 2 logs everything.
     """
 
     def __init__(self, verbose: int) -> None:
@@ -88,11 +91,8 @@ class RoundLog:
         self._seconds += record["seconds"]
         if step.is_trial and self._is_first("trial"):
             _log("choosing the number of clusters on held-out rows")
-        if self._verbose < 2:
-            if step.is_trial:
-                return
-            if record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
-                return
+        if self._verbose < 2 and record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
+            return
         if self._is_first("round"):
             _log(f"{'round':>5}  {'phase':<7} {'clusters':>8} {'impurity':>9} {'seconds':>8}")
         phase = "try" if step.is_trial else record["phase"]

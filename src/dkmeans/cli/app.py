@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 import dkmeans
 from dkmeans.cli import options as o
 from dkmeans.cli.errors import STOPPED, InputError, guard
+from dkmeans.cli.table_commands import register
 
 
 class Commands(TyperGroup):
@@ -68,6 +69,7 @@ class PictureKind(StrEnum):
     confusion = "confusion"
     margins = "margins"
     prototypes = "prototypes"
+    importances = "importances"
     growth = "growth"
 
 
@@ -311,6 +313,9 @@ def plot(
     )
 
 
+register(app)
+
+
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: o.ModelFile,
@@ -340,10 +345,10 @@ def benchmark(
         str | None, typer.Argument(metavar="[NAME]", help="Which; lists them if not given.")
     ] = None,
 ) -> None:
-    """Compare on data that comes along (digits, wine, breast-cancer, moons).
+    """Compare on data that comes along (digits, wine, breast-cancer, moons), or on a table.
 
-    Inside a checkout, the scripts of its folder benchmarks/ are there as well; options after
-    their name are theirs.
+    Options after a table are those of `dkmeans compare`. Inside a checkout, the scripts of its
+    folder benchmarks/ are there as well; options after their name are theirs.
     """
     from dkmeans.cli.benchmark_command import run_benchmark
 

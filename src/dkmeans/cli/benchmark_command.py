@@ -1,4 +1,4 @@
-"""`dkmeans benchmark`: a small comparison on built-in data, or a script of a checkout."""
+"""`dkmeans benchmark`: compare on built-in data, on a table, or run a script of a checkout."""
 
 import ast
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dkmeans.cli.console import grid, percent, say, show, stdout
 from dkmeans.cli.errors import InputError, suggestion
+from dkmeans.cli.table_input import is_data_file
 
 BUILT_IN = {
     "digits": "1,797 images of 8 x 8 pixels, 10 classes",
@@ -28,11 +29,17 @@ def run_benchmark(name: str | None, arguments: list[str]) -> int:
             raise InputError(f"{name} takes no options; found {' '.join(arguments)}.")
         _compare(name)
         return 0
+    if is_data_file(Path(name)) or Path(name).is_dir():
+        from dkmeans.cli.app import app
+
+        app(["compare", name, *arguments], prog_name="dkmeans", standalone_mode=False)
+        return 0
     name = name.removesuffix(".py")
     if name in scripts:
         command = [sys.executable, scripts[name].name, *arguments]
         return subprocess.run(command, cwd=scripts[name].parent).returncode
-    raise InputError(f"There is no benchmark {name!r}; {suggestion(name, [*BUILT_IN, *scripts])}")
+    known = suggestion(name, [*BUILT_IN, *scripts])
+    raise InputError(f"There is no benchmark {name!r}, nor a table; {known}")
 
 
 def _list(scripts: dict[str, Path]) -> None:

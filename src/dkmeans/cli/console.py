@@ -1,5 +1,6 @@
 """Consoles that people read, in a terminal or in a pipe."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,11 @@ def show(console: Console, table: Table) -> None:
 def say(console: Console, text: str, **options: Any) -> None:
     """Print a sentence, wherever it breaks; what could steer the terminal is escaped."""
     console.print(visible(text), **{"soft_wrap": not console.is_terminal} | options)
+
+
+def print_json(console: Console, document: Any) -> None:
+    """Print values as JSON; all that could steer the terminal is escaped."""
+    console.print(json.dumps(document, indent=1), soft_wrap=True)
 
 
 def plural(count: int, noun: str) -> str:

@@ -99,6 +99,8 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
 
 def run_demo(out: Path) -> None:
     """Run everything and tell where the figures are."""
+    import matplotlib  # noqa: F401  # if it is missing, say so before the fits
+
     console = stdout()
     out.mkdir(parents=True, exist_ok=True)
     sets = split_sets()

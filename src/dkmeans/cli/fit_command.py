@@ -142,7 +142,7 @@ def fit_rows(model: Any, rows: Rows, options: FitOptions, console: Any) -> float
             else:
                 _fit_arrays(model, rows)
     for warning in caught if not options.quiet else ():
-        say(console, f"Note: {_in_options(str(warning.message))}")
+        say(console, f"Note: {in_option_names(str(warning.message))}")
     return time.perf_counter() - start
 
 
@@ -203,7 +203,7 @@ def choose_thresholds(model: LoadedModel, test: Labelled, rate: float) -> None:
         raise InputError(f"--reject {text}") from error
 
 
-def _in_options(message: str) -> str:
+def in_option_names(message: str) -> str:
     """Speak of options where the library speaks of parameters."""
     return message.replace("set max_clusters (a budget, or 'auto')", "set --max-clusters").replace(
         " or min_cluster_size", ""

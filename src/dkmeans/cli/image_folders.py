@@ -97,8 +97,14 @@ def shape_for(files: Sequence[Path], size: tuple[int, int] | None) -> ImageShape
     return shape
 
 
-def read_images(files: Sequence[Path], shape: ImageShape) -> npt.NDArray[np.float32]:
-    """Read images as rows of values from 0 to 1, resized to one shape."""
+def image_frame(files: Sequence[Path], shape: ImageShape) -> Any:
+    """Read images as rows of a dataframe: values from 0 to 1, resized to one shape."""
+    import pandas as pd
+
+    return pd.DataFrame(_pixels(files, shape), columns=shape.names, copy=False)
+
+
+def _pixels(files: Sequence[Path], shape: ImageShape) -> npt.NDArray[np.float32]:
     rows = np.empty((len(files), len(shape.names)), dtype=np.float32)
     for at, file in enumerate(files):
         with _opened(file) as image:

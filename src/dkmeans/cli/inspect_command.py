@@ -1,18 +1,28 @@
 """`dkmeans inspect`: what a model file holds."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from dkmeans.cli.console import file_size, grid, label_text, percent, plural, say, show, stdout
+from dkmeans.cli.console import (
+    file_size,
+    grid,
+    label_text,
+    percent,
+    plural,
+    print_json,
+    say,
+    show,
+    stdout,
+)
 from dkmeans.cli.errors import listing
 from dkmeans.cli.frame_rows import describe_kinds
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.files.scaler import is_scaled
 from dkmeans.questions.purity import purities
+from dkmeans.tables.kinds import Kind
 
 _WIDE = 56  # columns; with fewer, the table has fewer
 
@@ -24,7 +34,7 @@ def run_inspect(
     model = load_model(path)
     console = stdout()
     if as_json:
-        say(console, json.dumps(describe_model(path, model), indent=1), soft_wrap=True)
+        print_json(console, describe_model(path, model))
         return
     for title, text in _facts(path, model):
         console.print(f"{title:<11}", style="bold", end="")
@@ -167,7 +177,8 @@ def _kind(model: LoadedModel) -> str:
     elif is_scaled(model.whole):
         how = "rows standardised first"
     elif model.kinds:
-        how = "missing values filled, numbers scaled, categories one-hot"
+        how = "missing values filled, numbers scaled"
+        how += ", categories one-hot" if Kind.CATEGORY in model.kinds.values() else ""
     else:
         how = "after " + ", ".join(type(step).__name__ for _, step in model.whole.steps[:-1])
     return f"discriminative k-{'medoids' if model.is_medoids else 'means'}, {how}"

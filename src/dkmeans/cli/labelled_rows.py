@@ -64,9 +64,9 @@ class Labelled:
         """Give all rows at once."""
         return [self]
 
-    def array(self) -> npt.NDArray[Any]:
-        """Make an array of the rows, with the names of the features if they have any."""
-        if isinstance(self.X, np.ndarray):
+    def array(self) -> Any:
+        """Make an array or dataframe of the rows, with the names of features if they have any."""
+        if isinstance(self.X, np.ndarray) or hasattr(self.X, "iloc"):
             return self.X
         rows = np.column_stack([column.to_numpy() for column in self.X.columns])
         return NamedArray.of(rows, self.X.column_names)
@@ -88,7 +88,7 @@ class Template:
             return cls(rows.names, len(rows.names), rows.has_text_labels)
         if hasattr(rows, "kinds"):
             return cls(list(rows.kinds), len(rows.kinds), rows.has_text_labels, rows.kinds)
-        names = getattr(rows.X, "names", None)
+        names = list(rows.X.columns) if hasattr(rows.X, "iloc") else None
         names = rows.X.column_names if isinstance(rows.X, pa.Table) else names
         return cls(names, rows.X.shape[1], rows.y.dtype.kind in "UO")
 

@@ -14,7 +14,7 @@ from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import label_text, plural, say, stderr, stdout
 from dkmeans.cli.distance_files import open_distances
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.image_folders import ImageShape, list_images, read_images
+from dkmeans.cli.image_folders import ImageShape, image_frame, list_images
 from dkmeans.cli.inputs import check_input, holds_images, resolve_input
 from dkmeans.cli.labelled_rows import count_missing, describe_missing, named_columns, take_rows
 from dkmeans.cli.loaded_model import LoadedModel, load_model
@@ -27,7 +27,6 @@ from dkmeans.cli.table_input import (
     possible_features,
 )
 from dkmeans.data.column_values import as_numbers, is_numeric, is_text, missing_numbers
-from dkmeans.data.named_arrays import NamedArray
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.text_files import TextFormat
 from dkmeans.data.text_types import join_types
@@ -62,18 +61,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     check_free(options.out, path, data, force=options.force)
     output_format(options.out)
     model = load_model(path)
-    if not model.takes_distances:
-        check_input(data)
-    if model.takes_distances:
-        source: _Source = _Distances(data, model, options)
-    elif holds_images(data):
-        source = _Images(data, model)
-    elif is_array_file(data):
-        source = _Arrays(data, model, options)
-    elif model.kinds is not None:
-        source = _Frames(open_inputs(data, options.text), model, model.kinds, options)
-    else:
-        source = _Table(open_inputs(data, options.text), model, options)
+    source = source_of(data, model, options)
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
@@ -113,6 +101,21 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     target = console if options.out == STDOUT else stdout()
     where = "" if options.out == STDOUT else f" written to {options.out}"
     say(target, f"{plural(n_rows, 'row')}{where}, with the columns {', '.join(titles[:shown])}.")
+
+
+def source_of(data: Path, model: LoadedModel, options: PredictOptions) -> "_Source":
+    """Prepare to read the rows that a model predicts, in batches."""
+    data = resolve_input(data)
+    if model.takes_distances:
+        return _Distances(data, model, options)
+    check_input(data)
+    if holds_images(data):
+        return _Images(data, model)
+    if is_array_file(data):
+        return _Arrays(data, model, options)
+    if model.kinds is not None:
+        return _Frames(open_inputs(data, options.text), model, model.kinds, options)
+    return _Table(open_inputs(data, options.text), model, options)
 
 
 def predictions(
@@ -317,8 +320,7 @@ class _Images(_Source):
         for start in range(0, len(self._files), _IMAGES):
             some = self._files[start : start + _IMAGES]
             names = pa.array([str(file.relative_to(self._folder)) for file in some])
-            X = NamedArray.of(read_images(some, self._shape), self._shape.names)
-            yield [names], X, np.zeros(len(some), dtype=bool)
+            yield [names], image_frame(some, self._shape), np.zeros(len(some), dtype=bool)
 
 
 def _count(files: Sequence[TableFile]) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 from dkmeans.cli.array_files import is_array_file
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.frame_rows import FrameRows, open_frames
-from dkmeans.cli.image_folders import ImageShape, labelled_images, read_images, shape_for
+from dkmeans.cli.image_folders import ImageShape, image_frame, labelled_images, shape_for
 from dkmeans.cli.inputs import check_input, holds_images
 from dkmeans.cli.labelled_rows import (
     Labelled,
@@ -17,7 +17,6 @@ from dkmeans.cli.labelled_rows import (
     read_numbers,
 )
 from dkmeans.cli.table_input import open_inputs
-from dkmeans.data.named_arrays import NamedArray
 
 Rows = Labelled | LargeTable | FrameRows
 
@@ -73,4 +72,4 @@ def _read_images(folder: Path, wanted: Wanted, like: Template | None) -> Labelle
         if found is None:
             raise InputError(f"{folder} has images, but the model was not fitted on images.")
         shape = found
-    return Labelled(NamedArray.of(read_images(files, shape), shape.names), y, None)
+    return Labelled(image_frame(files, shape), y, None)

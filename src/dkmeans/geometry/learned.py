@@ -9,18 +9,21 @@ import numpy.typing as npt
 
 from dkmeans.geometry.base import Geometry, Rounding
 from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.compiled import loops_for
 from dkmeans.kernels.projection import (
     GRID,
     SATURATION,
-    project,
+    project_rows,
     round_projection,
     standardise,
 )
+from dkmeans.kernels.reference import inner_products
 from dkmeans.kernels.threads import for_each, single_threaded_blas, tiles
 
 MIN_DEVIATION = 2.0**-480  # below it a feature counts as constant
 MIN_SLOPE = 2.0**-500  # shorter normals are not told from 0, as their squares underflow
-MAX_TILE_VALUES = 1 << 20  # standardised at a time: 8 MiB
+TILE_VALUES = 1 << 15  # standardised at a time: as many as stay in the cache
+MIN_TILE_ROWS = 64
 # The projection is rounded, so that directions much shorter than its longest are noise.
 RANK_TOLERANCE = 2.0**-20
 
@@ -105,11 +108,12 @@ class Learned(Geometry):
         """Standardise and project rows."""
         n, d = X.shape
         result = np.empty((n, self.components.shape[1]), dtype=X.dtype)
+        loops = loops_for(X)
 
         def task(tile: slice) -> None:
-            result[tile] = project(self.standardised(X[tile]), self.components)
+            result[tile] = project_rows(X[tile], self.shift, self.scale, self.components, loops)
 
-        for_each(task, tiles(n, max(1, MAX_TILE_VALUES // d)), n_threads)
+        for_each(task, tiles(n, max(MIN_TILE_ROWS, TILE_VALUES // d)), n_threads)
         return result
 
     def dimension(self, n_features: int) -> int:
@@ -128,7 +132,7 @@ class Learned(Geometry):
 
     def _steps_from_center(self, points: Floats) -> Floats:
         """Return the shortest steps from the mean row, in standard deviations, to these images."""
-        origin = project(self.standardised(self.center[None]), self.components)
+        origin = project_rows(self.center[None], self.shift, self.scale, self.components)
         with single_threaded_blas:
             return (points - origin) @ self._pseudoinverse
 
@@ -174,7 +178,9 @@ class Learned(Geometry):
         """Bound what rounding errors of projected rows grow with; infinite for saturated rows."""
         values = rows.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            sizes = (np.abs(values) + np.abs(self.shift)) @ self._feature_norms
+            sizes = inner_products(
+                np.abs(values) + np.abs(self.shift), self._feature_norms[None, :]
+            )
             saturated = np.abs(standardise(values, self.shift, self.scale)) > SATURATION / 2
         return np.where(saturated.any(axis=1), np.inf, sizes)
 

@@ -20,31 +20,28 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from dkmeans.geometry import Geometry
+from dkmeans.geometry import Learned
 from dkmeans.growth.cells import Bools
+from dkmeans.growth.descent import Descent, Model
 from dkmeans.growth.margins import FINAL_SLOPE, Margins, RefineStep
+from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.round import Children
 from dkmeans.growth.run import Run, State
-from dkmeans.kernels.block import Floats
 from dkmeans.passes.margin_search import Batch
-from dkmeans.prototypes import Prototypes
 
 BATCH_ROWS = 8192  # distinct rows in a batch, at least
 MAX_BATCHES = 8
 PASSES = 60  # with one batch
 LEAST_PASSES = 0.2  # share of them that is left with very many batches
-FIRST_STEP = 0.3  # length, relative to the root-mean-square deviation of a feature
 SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
 STALE_PASSES = 5  # in the second half, the descent ends unless the cost falls in so many passes,
 MIN_FALL = 1e-3  # by at least this fraction
 MAX_TWIN_ATTEMPTS = 5  # to place prototypes that win no row
-GRADIENT_DECAY = 0.9  # of the running mean of the gradient
-SIZE_DECAY = 0.99  # of the running mean of its square
 
 
 def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
@@ -54,22 +51,24 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     field = RobustField(run.rows, state.prototypes)
     if not field.spread > 0:
         return
+    start = Model(state.prototypes, run.rules.geometry)
     plan = _Plan.of(field.n_distinct, run.rules.max_iter)
-    descent = _Descent(field, state.prototypes.centers, run.rules.geometry)
-    results, costs = _Results(field, state.prototypes), list[float]()
+    descent = (MetricDescent if isinstance(start.geometry, Learned) else Descent)(field, start)
+    results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     clock = time.perf_counter()
     while not plan.is_over(costs):
-        number, centers = len(costs), descent.centers
-        margins, cost = _one_pass(field, descent, plan, number, state.prototypes)
+        number, model = len(costs), descent.model
+        margins, cost = _one_pass(field, descent, plan, number)
         costs.append(cost)
-        if plan.n_batches == 1:  # all rows have seen the same centres
-            results.consider(centers, cost, margins.wins)
-        now = time.perf_counter()
+        if plan.n_batches == 1:  # all rows have seen the same model
+            results.consider(model, cost, margins.wins)
+        now, after = time.perf_counter(), descent.model
         yield field.describe(
             margins,
             round=state.round + len(costs),
-            prototypes=replace(state.prototypes, centers=descent.centers),
+            prototypes=after.prototypes,
+            geometry=after.geometry,
             moved=field.moved(margins, before),
             cost=cost,
             seconds=now - clock,
@@ -79,13 +78,16 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
             before.release()
         before = margins
     assert before is not None, "at least one pass"
-    best = _best(run, field, results, replace(state.prototypes, centers=descent.centers))
-    children = Children(np.arange(len(best.centers)), state.prototypes.classes, best.centers)
+    found = results.end(descent.model)
+    run.map_rows(found.model.geometry)
+    centers = found.model.prototypes.centers
+    children = Children(np.arange(len(centers)), state.prototypes.classes, centers)
     refined = run.advance(replace(state, round=state.round + len(costs)), "refine", children)
     run.converged &= refined.n_mixed == 0
     moved = field.moved(before, None)
     before.release()
-    yield replace(refined, margin_cost=best.cost, moved=moved, seconds=time.perf_counter() - clock)
+    seconds = time.perf_counter() - clock
+    yield replace(refined, margin_cost=found.cost, moved=moved, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -115,19 +117,14 @@ class _Plan:
 
 
 def _one_pass(
-    field: RobustField, descent: "_Descent", plan: _Plan, number: int, prototypes: Prototypes
+    field: RobustField, descent: Descent, plan: _Plan, number: int
 ) -> tuple[Margins, float]:
     """Make a step for each batch; return the margins and the cost that the rows have seen."""
     seen, paid = [], []
     for batch in range(plan.n_batches):
         share = plan.share(number, batch)
         slope = SLOPES[0] + share * (SLOPES[1] - SLOPES[0])
-        found = field.batch_gradient(
-            replace(prototypes, centers=descent.centers),
-            slope,
-            Batch(batch, plan.n_batches, number),
-        )
-        descent.step(found.gradient, 1 - share, found.margins.wins)
+        found = descent.step(slope, 1 - share, Batch(batch, plan.n_batches, number))
         seen.append(found.margins)
         paid.append(found.paid)
     margins = field.joined(seen)
@@ -137,95 +134,53 @@ def _one_pass(
 
 @dataclass(frozen=True)
 class _Found:
-    """Centres, and their cost at the final slope."""
+    """A model, and its cost at the final slope."""
 
-    centers: Any
+    model: Model
     cost: float
 
 
 class _Results:
-    """Centres with the lowest cost so far: of all, and of those where no prototype is idle."""
+    """Models with the lowest cost so far: of all, and of those where no prototype is idle."""
 
-    def __init__(self, field: RobustField, prototypes: Prototypes) -> None:
-        with field.margins(prototypes) as margins:
-            cost = field.robust_cost(margins, prototypes)
-        self.best = self.sound = _Found(prototypes.centers, cost)
+    def __init__(self, run: Run, field: RobustField, start: Model) -> None:
+        self._run, self._field = run, field
+        with field.margins(start.prototypes) as margins:
+            cost = field.robust_cost(margins, start.prototypes)
+        self._best = self._sound = _Found(start, cost)
 
-    def consider(self, centers: Any, cost: float, wins: Bools) -> None:
-        """Keep centres if they are better than those so far."""
-        if cost < self.best.cost:
-            self.best = _Found(centers, cost)
-        if cost < self.sound.cost and wins.all():
-            self.sound = _Found(centers, cost)
+    def consider(self, model: Model, cost: float, wins: Bools) -> None:
+        """Keep a model if it is better than those so far."""
+        if cost < self._best.cost:
+            self._best = _Found(model, cost)
+        if cost < self._sound.cost and wins.all():
+            self._sound = _Found(model, cost)
+
+    def end(self, last: Model) -> _Found:
+        """Return the model that counts, the last one included; no prototype is idle in it."""
+        self._run.map_rows(last.geometry)
+        with self._field.margins(last.prototypes) as margins:
+            cost = self._field.robust_cost(margins, last.prototypes)
+            self.consider(last, cost, margins.wins)
+        if self._best.cost < self._sound.cost:
+            placed = _with_twins(self._run, self._field, self._best.model)
+            if placed is not None and placed.cost < self._sound.cost:
+                return placed
+        return self._sound
 
 
-def _best(run: Run, field: RobustField, results: _Results, last: Prototypes) -> _Found:
-    """Return the centres that count, the last ones included; no prototype is idle there."""
-    with field.margins(last) as margins:
-        results.consider(last.centers, field.robust_cost(margins, last), margins.wins)
-    if results.best.cost < results.sound.cost:
-        placed = _with_twins(run, field, replace(last, centers=results.best.centers))
-        if placed is not None and placed.cost < results.sound.cost:
-            return placed
-    return results.sound
-
-
-def _with_twins(run: Run, field: RobustField, prototypes: Prototypes) -> _Found | None:
+def _with_twins(run: Run, field: RobustField, model: Model) -> _Found | None:
     """Place prototypes that win no row next to others of their class; None if that fails."""
+    run.map_rows(model.geometry)
+    prototypes = model.prototypes
     for _ in range(MAX_TWIN_ATTEMPTS):
         with field.margins(prototypes) as margins:
             idle = np.flatnonzero(~margins.wins)
             if not len(idle):
-                return _Found(prototypes.centers, field.robust_cost(margins, prototypes))
+                cost = field.robust_cost(margins, prototypes)
+                return _Found(replace(model, prototypes=prototypes), cost)
             which, places = field.twins(margins, prototypes, idle)
         centers = prototypes.centers.copy()
-        centers[which] = run.rules.geometry.centers(places, centers.dtype)
+        centers[which] = model.geometry.centers(places, centers.dtype)
         prototypes = replace(prototypes, centers=centers)
     return None
-
-
-class _Descent:
-    """The centres of the prototypes during the descent."""
-
-    def __init__(self, field: RobustField, centers: Any, geometry: Geometry) -> None:
-        self._dtype, self._geometry = centers.dtype, geometry
-        self._place = centers.astype(np.float64)
-        self._good = self._place.copy()  # centres at which each prototype last won a row
-        self._gradient, self._size = np.zeros_like(self._place), np.zeros((len(centers), 1))
-        self._steps = 0
-        self._first_step = FIRST_STEP * np.sqrt(field.spread / centers.shape[1])
-        margin = (field.high - field.low) / 2
-        self._low, self._high = field.low - margin, field.high + margin
-
-    @property
-    def centers(self) -> Any:
-        """The centres, in the type of the rows."""
-        return self._geometry.centers(self._place, self._dtype)
-
-    def step(self, gradient: Floats, share: float, wins: Bools) -> None:
-        """Take one step.
-
-        Parameters
-        ----------
-        gradient : array of shape (k, d)
-        share : float
-            Step length, relative to the first one.
-        wins : array of shape (k,)
-            Whether each prototype wins a row where it is.
-        """
-        self._steps += 1
-        self._gradient += (1 - GRADIENT_DECAY) * (gradient - self._gradient)
-        power = np.square(gradient).mean(axis=1, keepdims=True)
-        self._size += (1 - SIZE_DECAY) * (power - self._size)
-        self._good[wins] = self._place[wins]
-        # Correct the bias of running means that start at zero.
-        mean_gradient = self._gradient / (1 - GRADIENT_DECAY**self._steps)
-        size = np.sqrt(self._size / (1 - SIZE_DECAY**self._steps))
-        steps = np.divide(mean_gradient, size, out=np.zeros_like(mean_gradient), where=size > 0)
-        moved = np.clip(self._place - share * self._first_step * steps, self._low, self._high)
-        self._place = self._geometry.constrained(moved, self._dtype)
-
-    def revive(self, wins: Bools) -> None:
-        """Return prototypes that won no row in a pass to where they last won one."""
-        self._place[~wins] = self._good[~wins]
-        self._gradient[~wins] = 0.0

@@ -12,11 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from dkmeans.exact.grids import TERM_BITS
+from dkmeans.geometry import Learned
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.passes import gradient as gradients
+from dkmeans.passes import metric_gradient
 from dkmeans.passes.margin_search import Batch
 from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.prototypes import Prototypes
@@ -34,6 +37,16 @@ class BatchGradient:
     margins: Margins  # of the rows of the batch
     paid: Floats  # 1 less the cost at the final slope, summed over the batch, in slices
     gradient: Floats  # with respect to the centres, up to a factor
+
+
+@dataclass(frozen=True)
+class MetricGradient(BatchGradient):
+    """Gradient of the cost on a batch, in a learned metric."""
+
+    products: Floats  # gradient with respect to the projection, up to a factor, shape (d + 1, p)
+    largest: float  # entry of the gradient with respect to a row
+    low: Floats  # smallest value of each projected feature
+    high: Floats  # largest
 
 
 class RobustField(Field):
@@ -58,7 +71,9 @@ class RobustField(Field):
     @cached_property
     def n_distinct(self) -> int:
         """Number of distinct rows of positive weight."""
-        hashes = self._rows.run(gradients.KeepHashes(self._rows.facts.largest)).joined()
+        hashes = self._rows.run(
+            gradients.KeepHashes(self._rows.facts.largest, self._rows.geometry)
+        ).joined()
         weights = self._rows.weights()
         return len(np.unique(hashes if weights is None else hashes[weights > 0]))
 
@@ -81,10 +96,53 @@ class RobustField(Field):
         cost = self.final_cost.at(slope)
         search = self._rows.margin_search(prototypes, batch)
         found = self._rows.run(
-            gradients.SumGradient(search, cost, self.final_cost, self._shift, self._units(cost))
+            gradients.SumGradient(
+                search, cost, self.final_cost, self._shift, self._units(cost, self._reach)
+            )
         )
         margins = Margins(self._rows, (search.number,), found.counts)
-        return BatchGradient(margins, found.paid, self._gradient(prototypes, cost, found))
+        gradient = self._gradient(prototypes, cost, found, self._shift, self._reach)
+        return BatchGradient(margins, found.paid, gradient)
+
+    def bound_row_gradients(self, prototypes: Prototypes) -> float:
+        """Bound the gradients of the costs with respect to rows, before they are rounded."""
+        with self.margins(prototypes) as margins:
+            return self._rows.run(
+                metric_gradient.BoundRowGradients(
+                    margins.number, prototypes.centers, self.final_cost
+                )
+            )
+
+    def metric_gradient(
+        self, prototypes: Prototypes, geometry: Learned, slope: float, batch: Batch, bound: float
+    ) -> "MetricGradient":
+        """Find the margins of a batch in a metric, and the gradient of their cost.
+
+        Entries of the gradient with respect to rows that are larger than `bound` count as it.
+        """
+        cost = self.final_cost.at(slope)
+        reach = self._standard_reach * np.abs(geometry.components).sum(axis=0)
+        search = self._rows.margin_search(prototypes, batch)
+        found = self._rows.run(
+            metric_gradient.SumMetricGradient(
+                search, geometry, cost, self.final_cost, self._units(cost, reach), bound
+            )
+        )
+        return MetricGradient(
+            Margins(self._rows, (search.number,), found.pulls.counts),
+            found.pulls.paid,
+            self._gradient(prototypes, cost, found.pulls, np.zeros_like(reach), reach),
+            total(found.products)[0] * metric_gradient.unit_of_products(bound),
+            found.largest,
+            found.box.low,
+            found.box.high,
+        )
+
+    @cached_property
+    def _standard_reach(self) -> float:
+        """Largest magnitude of a standardised feature."""
+        assert isinstance(self._rows.geometry, Learned)
+        return self._rows.run(metric_gradient.FindReach(self._rows.geometry))
 
     def joined(self, several: list[Margins]) -> Margins:
         """Put the margins of all batches together."""
@@ -92,27 +150,32 @@ class RobustField(Field):
         counts: Indices = np.sum([one.counts for one in several], axis=0)
         return Margins(self._rows, numbers, counts)
 
-    def _units(self, cost: RobustCost) -> gradients.GradientUnits:
+    def _units(self, cost: RobustCost, reach: Floats) -> gradients.GradientUnits:
         """Return units for values of any batch, so that no pass has to find their bounds."""
         pull = cost.largest_pull * self._heaviest
         return gradients.GradientUnits(
             self._unit,
             self._scale.units(pull),
             self._scale.units(pull * np.sqrt(cost.floor)),
-            self._scale.units(self._reach * pull),
+            self._scale.units(reach * pull),
             self._scale.units(cost.largest_gap_pull * self._heaviest),
         )
 
     def _gradient(
-        self, prototypes: Prototypes, cost: RobustCost, found: gradients.GradientSums
+        self,
+        prototypes: Prototypes,
+        cost: RobustCost,
+        found: gradients.GradientSums,
+        shift: Floats,
+        reach: Floats,
     ) -> Floats:
         """Return the gradient with respect to the centres; 0 where it is rounding error only."""
         weights, strength, points = map(self._mean, (found.weights, found.strength, found.points))
         centers = prototypes.centers.astype(np.float64)
-        gradient: Floats = weights[:, None] * (centers - self._shift) - points
+        gradient: Floats = weights[:, None] * (centers - shift) - points
         # Sums of pulls are rounded to this fraction of the largest pull.
         grain = 2.0 ** (1 - TERM_BITS) * cost.largest_pull
-        noise = GRADIENT_NOISE * strength[:, None] + grain * self._reach
+        noise = GRADIENT_NOISE * strength[:, None] + grain * reach
         gradient[(np.abs(gradient) <= noise).all(axis=1)] = 0.0
         own, rival = divmod(found.gaps.keys, len(centers))
         steps = self._mean(found.gaps.slices)[:, None] * (centers[own] - centers[rival])

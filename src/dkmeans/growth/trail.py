@@ -40,7 +40,7 @@ def waypoint(run: Run, state: State, errors: tuple[float, float]) -> Waypoint:
     return Waypoint(
         state.round,
         state.prototypes,
-        run.rules.geometry,
+        state.geometry,
         run.all_rows(state),
         *errors,
         cost=state.margin_cost,

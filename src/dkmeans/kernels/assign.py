@@ -278,12 +278,13 @@ def _nearest(
 ) -> Indices:
     """Find the nearest centre that is not barred, from approximate scores.
 
-    Overwrites the scores of barred centres.
+    Overwrites scores.
     """
     if barred is not None:
         scores[:, barred] = np.inf
+    rows = np.arange(len(scores))
     labels = scores.argmin(axis=1)
-    best = scores[np.arange(len(labels)), labels]
+    best = scores[rows, labels]
     fixed, by_square, by_length = packed.errors
     lengths = np.sqrt(squares)
     limit = best + packed.slack[labels] + fixed + by_square * squares + by_length * lengths
@@ -291,17 +292,16 @@ def _nearest(
     overflowed = ~np.isfinite(best)
     overflowed |= lengths * packed.reach > float(np.finfo(packed.centers.dtype).max) / 8
     limit[overflowed] = np.inf
-    # The negation makes NaN scores (of very distant rows) candidates for the reference.
-    near = ~(scores > limit[:, None])
-    if barred is not None:
-        near[:, barred] = False
-    undecided = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
+    # The minimum of the other scores decides: one pass, where a comparison of all takes three. The
+    # negations make NaN scores (of very distant rows) candidates for the reference.
+    scores[rows, labels] = np.inf
+    undecided = np.flatnonzero(~(scores.min(axis=1) > limit))
     if len(undecided):
-        labels[undecided] = _nearest_by_reference(X, packed.centers, undecided, near[undecided])
-    if barred is not None:
-        # If all scores are infinite, argmin may have chosen a barred centre.
-        barred_labels = np.flatnonzero(~near[np.arange(len(labels)), labels])
-        labels[barred_labels] = near[barred_labels].argmax(axis=1)
+        scores[undecided, labels[undecided]] = best[undecided]
+        near = ~(scores[undecided] > limit[undecided, None])
+        if barred is not None:
+            near[:, barred] = False
+        labels[undecided] = _nearest_by_reference(X, packed.centers, undecided, near)
     return labels
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "sides",
     "squared_distances",
     "swap_changes",
+    "to_units",
     "weighted_group_sums",
     "width",
 ]
@@ -131,6 +132,20 @@ def _add_slice(rest: Floats, units: Floats, sums: Floats) -> None:
         piece = (rest[j] + anchor) - anchor
         sums[j] += piece
         rest[j] -= piece
+
+
+@compiled
+def to_units(
+    X: npt.NDArray[np.floating], shift: Floats, factors: Floats, most: float, out: Floats
+) -> int:
+    """Write (X - shift) * factors, rounded to integers; count those above `most` in magnitude."""
+    count = 0
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            value = np.rint((np.float64(X[i, j]) - shift[j]) * factors[j])
+            out[i, j] = value
+            count += abs(value) > most
+    return count
 
 
 @compiled

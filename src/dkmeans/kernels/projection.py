@@ -11,6 +11,8 @@ the same grid, but their products are added over the features in order. So are v
 `SATURATION`, and larger ones count as that: no square of a projected row overflows.
 """
 
+from types import ModuleType
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -48,16 +50,34 @@ def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:
 
     CSR rows stay sparse if there is no shift.
     """
-    factors = grid_factors(scale)
-    if sp.issparse(X) and not shift.any():
-        values = X.data.astype(np.float64)
-        _to_grid(values, factors[X.indices])
-        return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
-    values = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
-    with np.errstate(over="ignore"):  # infinities saturate
-        values -= shift
-    _to_grid(values, factors)
-    return values
+    units, _ = _in_units(X, shift, grid_factors(scale))
+    if sp.issparse(units):
+        units.data *= GRID
+    else:
+        units *= GRID
+    return units
+
+
+def project_rows(
+    X: Matrix,
+    shift: Floats,
+    scale: Floats,
+    components: Floats,
+    loops: ModuleType | None = None,
+) -> Floats:
+    """Standardise rows, and multiply them by a rounded projection.
+
+    `loops` is `kernels.loops`, or None to use NumPy.
+    """
+    units, in_range = _in_units(X, shift, grid_factors(scale), loops)
+    result: Floats = units @ components
+    if not in_range:
+        far = _rows_out_of_range(units)
+        rows = units[far]
+        result[far] = _project_in_order(rows.toarray() if sp.issparse(rows) else rows, components)
+    result *= GRID
+    result += 0.0  # the sign of a zero sum depends on the order of its terms
+    return result
 
 
 def grid_factors(scale: Floats) -> Floats:
@@ -65,24 +85,35 @@ def grid_factors(scale: Floats) -> Floats:
     return np.divide(1 / GRID, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
-def _to_grid(values: Floats, factors: Floats) -> None:
-    """Scale and round centred values; the first argument is IN and OUT."""
+def _in_units(
+    X: Matrix, shift: Floats, factors: Floats, loops: ModuleType | None = None
+) -> tuple[Matrix, bool]:
+    """Return standardised rows in whole units of the grid, and whether all are in range."""
+    if loops is not None and not sp.issparse(X):
+        units = np.empty(X.shape)
+        if not loops.to_units(X, shift, factors, RANGE / GRID, units):
+            return units, True
+    is_shifted = bool(shift.any())
+    if sp.issparse(X) and not is_shifted:
+        values = X.data.astype(np.float64)
+        in_range = _round(values, factors[X.indices])
+        return sp.csr_array((values, X.indices, X.indptr), shape=X.shape), in_range
+    values = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    if is_shifted:
+        with np.errstate(over="ignore"):  # infinities saturate
+            values -= shift
+    return values, _round(values, factors)
+
+
+def _round(values: Floats, factors: Floats) -> bool:
+    """Scale, round and saturate centred values, IN and OUT; return whether all are in range."""
     with np.errstate(over="ignore"):
         values *= factors
     np.rint(values, out=values)
-    np.clip(values, -SATURATION / GRID, SATURATION / GRID, out=values)
-    values *= GRID
-
-
-def project(standardised: Matrix, components: Floats) -> Floats:
-    """Multiply standardised rows, on their grid, by a rounded projection."""
-    result: Floats = standardised @ components
-    far = _rows_out_of_range(standardised)
-    if len(far):
-        rows = standardised[far]
-        result[far] = _project_in_order(rows.toarray() if sp.issparse(rows) else rows, components)
-    result += 0.0  # the sign of a zero sum depends on the order of its terms
-    return result
+    most = max(values.max(initial=0.0), -values.min(initial=0.0)) * GRID
+    if most > SATURATION:
+        np.clip(values, -SATURATION / GRID, SATURATION / GRID, out=values)
+    return bool(most <= RANGE)
 
 
 def _project_in_order(rows: Floats, components: Floats) -> Floats:
@@ -93,11 +124,9 @@ def _project_in_order(rows: Floats, components: Floats) -> Floats:
     return sums
 
 
-def _rows_out_of_range(rows: Matrix) -> Indices:
-    values = rows.data if sp.issparse(rows) else rows
-    if max(values.max(initial=0.0), -values.min(initial=0.0)) <= RANGE:
-        return np.empty(0, dtype=np.intp)
-    if sp.issparse(rows):
-        wide = np.flatnonzero(np.abs(values) > RANGE)
-        return np.unique(np.searchsorted(rows.indptr, wide, side="right") - 1)
-    return np.flatnonzero((np.abs(values) > RANGE).any(axis=1))
+def _rows_out_of_range(units: Matrix) -> Indices:
+    """Find rows with values out of range, in units of the grid."""
+    if sp.issparse(units):
+        wide = np.flatnonzero(np.abs(units.data) > RANGE / GRID)
+        return np.unique(np.searchsorted(units.indptr, wide, side="right") - 1)
+    return np.flatnonzero((np.abs(units) > RANGE / GRID).any(axis=1))

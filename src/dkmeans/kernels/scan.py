@@ -222,6 +222,27 @@ def _dot(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Any:
 _dot = compiled(_dot, fastmath={"reassoc", "contract"})
 
 
+def _square_and_dots(
+    row: npt.NDArray[np.floating],
+    shift: npt.NDArray[np.floating],
+    scale: Any,
+    first: npt.NDArray[np.floating],
+    second: npt.NDArray[np.floating],
+) -> tuple[Any, Any, Any]:
+    """Shift and scale a row; compute its squared norm and two inner products, in any order."""
+    square = scale - scale
+    to_first = to_second = square
+    for j in range(len(row)):
+        value = (row[j] - shift[j]) * scale
+        square += value * value
+        to_first += value * first[j]
+        to_second += value * second[j]
+    return square, to_first, to_second
+
+
+_square_and_dots = compiled(_square_and_dots, fastmath={"reassoc", "contract"})
+
+
 @compiled
 def scan_few(
     X: npt.NDArray[np.floating],
@@ -255,16 +276,25 @@ def scan_few(
     for start in range(0, len(rows), n_tile):
         part = rows[start : start + n_tile]
         m = len(part)
-        _prepare(X, part, shift, scale, a, squares[start : start + m])
+        if len(points) != 2:
+            _prepare(X, part, shift, scale, a, squares[start : start + m])
         for row in range(m):
-            best, following, label = offsets[0] - _dot(a[row], points[0]), np.inf, 0
-            for c in range(1, len(points)):
-                score = offsets[c] - _dot(a[row], points[c])
-                if score < best:
-                    best, following, label = score, best, c
-                elif score < following:
-                    following = score
             at = start + row
+            if len(points) == 2:  # the most common case, bound by memory: one pass over each row
+                squares[at], to_first, to_second = _square_and_dots(
+                    X[part[row]], shift, scale, points[0], points[1]
+                )
+                best, following, label = offsets[0] - to_first, offsets[1] - to_second, 0
+                if following < best:
+                    best, following, label = following, best, 1
+            else:
+                best, following, label = offsets[0] - _dot(a[row], points[0]), np.inf, 0
+                for c in range(1, len(points)):
+                    score = offsets[c] - _dot(a[row], points[c])
+                    if score < best:
+                        best, following, label = score, best, c
+                    elif score < following:
+                        following = score
             labels[at], scores[at] = label, best
             certain[at] = _is_certain(best, following, slack[label], errors, squares[at])
         if len(distances):

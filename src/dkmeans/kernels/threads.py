@@ -28,39 +28,41 @@ class _SingleThreadedBlas:
     def __init__(self) -> None:
         self._lock = Lock()
         self._users = 0
-        self._controller: ThreadpoolController | None = None
-        self._limiter: Any = None
-        self._original_limit = 0
+        self._libraries: list[Any] | None = None
+        self._original_limits: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._original_limit = self._current_limit()
-                self._limiter = self._get_controller().limit(limits=1, user_api="blas")
+                self._original_limits = self._current_limits()
+                for library in self._blas_libraries():
+                    library.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._limiter.restore_original_limits()
+                for library, limit in zip(
+                    self._blas_libraries(), self._original_limits, strict=True
+                ):
+                    library.set_num_threads(limit)
 
     def thread_limit(self) -> int:
         """Return how many threads BLAS may use outside the context."""
         with self._lock:
-            return self._original_limit if self._users else self._current_limit()
+            limits = self._original_limits if self._users else self._current_limits()
+        return min(limits, default=_NO_LIMIT)
 
-    def _current_limit(self) -> int:
-        pools = [
-            pool["num_threads"]
-            for pool in self._get_controller().info()
-            if pool["user_api"] == "blas"
-        ]
-        return min(pools, default=_NO_LIMIT)
+    def _current_limits(self) -> list[int]:
+        return [library.get_num_threads() for library in self._blas_libraries()]
 
-    def _get_controller(self) -> ThreadpoolController:
-        self._controller = self._controller or ThreadpoolController()
-        return self._controller
+    def _blas_libraries(self) -> list[Any]:
+        # The controllers of single libraries, as limits are set for each small pass: the methods of
+        # `ThreadpoolController` take longer than a small pass.
+        if self._libraries is None:
+            self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        return self._libraries
 
 
 single_threaded_blas = (
@@ -91,7 +93,7 @@ def _count_cores() -> int:
 def for_each(task: Callable[[slice], Any], tiles: Iterable[slice], n_threads: int) -> None:
     """Call a task on every tile, in any order."""
     tiles = list(tiles)
-    n_threads = min(cap_threads(n_threads), len(tiles))
+    n_threads = min(cap_threads(n_threads), len(tiles)) if len(tiles) > 1 else 1
     with single_threaded_blas:
         if n_threads <= 1:
             for tile in tiles:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
+from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import salted, sampling_hashes
 from dkmeans.passes.contract import Effect
@@ -25,10 +26,12 @@ class KeepHashes(PiecesPass[np.uint64]):
 
     effect = Effect.LASTING
 
-    largest: Floats  # magnitude of each column, shape (d,)
+    largest: Floats  # magnitude of each mapped column, shape (d,)
+    geometry: Geometry  # maps the rows; a replay may come when they are mapped by another one
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
         """Visit one part."""
+        part = part.configured(replace(part.setting, geometry=self.geometry))
         hashes = np.empty(len(part), dtype=np.uint64)
 
         def task(tile: slice) -> None:
@@ -107,6 +110,18 @@ class GradientSums(Record):
     points: Floats  # shape (s, k, d): pulls times (rows - shift)
     gaps: KeyedSums  # pulls along the gap of a pair of prototypes, by own * k + rival
 
+    @staticmethod
+    def merge(several: Sequence["GradientSums"]) -> "GradientSums":
+        """Add up."""
+        return GradientSums(
+            np.sum([one.counts for one in several], axis=0),
+            np.sum([one.paid for one in several], axis=0),
+            np.sum([one.weights for one in several], axis=0),
+            np.sum([one.strength for one in several], axis=0),
+            np.sum([one.points for one in several], axis=0),
+            KeyedSums.merge([one.gaps for one in several]),
+        )
+
 
 @dataclass(frozen=True)
 class SumGradient(MarginPass[GradientSums]):
@@ -133,12 +148,9 @@ class SumGradient(MarginPass[GradientSums]):
         state, counts = self.search.visit(part, state)
         found = state.margins(self.search.number)
         gaps = squared_gaps(found, self.search.prototypes.centers, part.loops)
+        costs = self.final.values(found, gaps)
         pulls = self.cost.pulls(found, gaps)
-        units, rows = self.units, found.rows
-        paid = sum_values(part, 1 - self.final.values(found, gaps), rows, units.ones)
-        weights, strength, points = self._row_sums(part, found, pulls)
-        pairs = _sum_gaps(part, found, pulls, units.gaps)
-        return state, GradientSums(counts, paid, weights, strength, points, pairs)
+        return state, sum_pulls(part, found, counts, costs, pulls, self.shift, self.units)
 
     def searching(self) -> FindMargins:
         """Return the search for margins."""
@@ -150,28 +162,44 @@ class SumGradient(MarginPass[GradientSums]):
 
     def merge(self, results: Sequence[GradientSums]) -> GradientSums:
         """Add up."""
-        return GradientSums(
-            np.sum([one.counts for one in results], axis=0),
-            np.sum([one.paid for one in results], axis=0),
-            np.sum([one.weights for one in results], axis=0),
-            np.sum([one.strength for one in results], axis=0),
-            np.sum([one.points for one in results], axis=0),
-            KeyedSums.merge([one.gaps for one in results]),
-        )
+        return GradientSums.merge(results)
 
-    def _row_sums(
-        self, part: Part, found: RowMargins, pulls: Pulls
-    ) -> tuple[Floats, Floats, Floats]:
-        """Sum pulls, their strength, and pulls times rows, by prototype."""
-        units, rows = self.units, found.rows
-        s, k, d = len(units.pulls), found.n_prototypes, part.n_features
-        weights, strength, points = np.zeros((s, k)), np.zeros((s, k)), np.zeros((s, k, d))
-        for index, values in ((found.own, pulls.own), (found.rival, pulls.rival)):
-            sizes = np.abs(values) * pulls.length
-            weights += sum_values_by(part, index, k, values, rows, units.pulls)
-            strength += sum_values_by(part, index, k, sizes, rows, units.strength)
-            add_shifted_rows(part, rows, index, values, self.shift, units.points, points)
-        return weights, strength, points
+
+def sum_pulls(
+    part: Part,
+    found: RowMargins,
+    counts: Indices,
+    costs: Floats,
+    pulls: Pulls,
+    shift: Floats,
+    units: GradientUnits,
+) -> GradientSums:
+    """Sum the costs at the final slope, and the pulls at the present one.
+
+    Parameters
+    ----------
+    part : Part
+    found : RowMargins
+        Of the rows of the batch.
+    counts : array of shape (k,)
+        Rows that each prototype wins.
+    costs : array of shape (m,)
+    pulls : Pulls
+    shift : array of shape (d,)
+        Subtracted from rows.
+    units : GradientUnits
+    """
+    rows = found.rows
+    s, k, d = len(units.pulls), found.n_prototypes, part.n_features
+    weights, strength, points = np.zeros((s, k)), np.zeros((s, k)), np.zeros((s, k, d))
+    for index, values in ((found.own, pulls.own), (found.rival, pulls.rival)):
+        sizes = np.abs(values) * pulls.length
+        weights += sum_values_by(part, index, k, values, rows, units.pulls)
+        strength += sum_values_by(part, index, k, sizes, rows, units.strength)
+        add_shifted_rows(part, rows, index, values, shift, units.points, points)
+    paid = sum_values(part, 1 - costs, rows, units.ones)
+    gaps = _sum_gaps(part, found, pulls, units.gaps)
+    return GradientSums(counts, paid, weights, strength, points, gaps)
 
 
 def _sum_gaps(part: Part, found: RowMargins, pulls: Pulls, units: Floats) -> KeyedSums:

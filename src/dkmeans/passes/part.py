@@ -219,7 +219,7 @@ class Part:
             if loops:
                 most = min(MAX_TILE_ROWS, -(-n // (4 * self.n_threads)))
         rows = self._tile_bytes // per_row
-        rows = int(np.clip(rows, MIN_TILE_ROWS, max(MIN_TILE_ROWS, most)))
+        rows = int(max(MIN_TILE_ROWS, min(rows, most)))
         for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
 
     @property

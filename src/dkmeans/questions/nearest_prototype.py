@@ -87,7 +87,7 @@ def class_distances(
 def for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_threads: int) -> None:
     """Call a task on tiles of rows, for work arrays of the size rows times centres."""
     per_row = 8 * (n_centers + 2 * X.shape[1])
-    rows = int(np.clip(_TILE_BYTES // per_row, 16, 4096))
+    rows = min(max(_TILE_BYTES // per_row, 16), 4096)
     if not n_centers:  # compiled scans need hardly any work arrays
         rows = min(_MAX_TILE_ROWS, max(1, -(-X.shape[0] // (4 * n_threads))))
     for_each(task, tiles(X.shape[0], rows), n_threads)

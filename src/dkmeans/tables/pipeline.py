@@ -170,8 +170,9 @@ def fit_preprocessing(pipeline: Pipeline, statistics: TableStatistics) -> Column
         The fitted first step, which replaces the one of the pipeline.
     """
     preprocessing: ColumnTransformer = pipeline.steps[0][1]
-    kinds = kinds_of_pipeline(pipeline)
-    assert kinds is not None
+    used = kinds_of_pipeline(pipeline)
+    assert used is not None
+    kinds = {name: used[name] for name in statistics.kinds if name in used}  # as in the table
     encoder = {step: t for step, t, _ in preprocessing.transformers}.get("categories")
     frequency = MIN_FREQUENCY if encoder is None else encoder.min_frequency
     frame = _stand_in(kinds, statistics, frequency)

@@ -15,7 +15,7 @@ _UNNAMED = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?(\.\d+)?")  # the latter by
 
 
 class AmbiguousColumnError(ValueError):
-    """A column may be an identifier or a feature.
+    """A column may be a feature or not.
 
     Attributes
     ----------
@@ -23,6 +23,8 @@ class AmbiguousColumnError(ValueError):
         What is wrong, without what to do.
     column : str
     """
+
+    short = "may be an identifier or a feature"
 
     def __init__(self, problem: str, column: str) -> None:
         remedy = "leave it out with `drop`, or name the features with `columns`"
@@ -32,6 +34,8 @@ class AmbiguousColumnError(ValueError):
 
 class DecimalCommaError(AmbiguousColumnError):
     """A column of text looks like numbers with decimal commas."""
+
+    short = "may be numbers with a decimal comma"
 
 
 def find_left_out(

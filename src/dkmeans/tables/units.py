@@ -72,3 +72,19 @@ def _dates(days: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     stamps = np.rint(days * MICROSECONDS_PER_DAY).astype("datetime64[us]").astype("datetime64[s]")
     whole = bool((stamps == stamps.astype("datetime64[D]")).all())
     return np.datetime_as_string(stamps, unit="D" if whole else "s")
+
+
+def columns_of_features(columns: Any) -> list[str]:
+    """Name the column that each feature of a table pipeline's first step comes from."""
+    found: list[str] = []
+    for step, transformer, names in columns.transformers_:
+        if step == "remainder":
+            continue
+        for j, name in enumerate(names):
+            width = 1
+            if step == "categories":
+                rare = transformer.infrequent_categories_[j]
+                n_rare = 0 if rare is None else len(rare)
+                width = len(transformer.categories_[j]) - n_rare + (n_rare > 0)
+            found += [name] * width
+    return found

@@ -1,0 +1,94 @@
+"""`dkmeans columns`: what each column of a table is taken for."""
+
+from pathlib import Path
+from typing import Any
+
+from dkmeans.cli.array_files import is_array_file
+from dkmeans.cli.console import grid, plural, print_json, say, show, stdout
+from dkmeans.cli.errors import InputError, listing
+from dkmeans.cli.frame_rows import FrameRows, open_frames
+from dkmeans.cli.inputs import check_input, holds_images, resolve_input
+from dkmeans.cli.labelled_rows import Wanted
+from dkmeans.cli.table_input import open_inputs
+from dkmeans.tables.kinds import Kind
+from dkmeans.tables.pipeline import MIN_FREQUENCY
+from dkmeans.tables.roles import AmbiguousColumnError, find_left_out
+from dkmeans.tables.statistics import TableStatistics
+
+
+def run_columns(path: Path, wanted: Wanted, *, as_json: bool = False) -> None:
+    """Tell the kind, the values and the use of every column."""
+    path = resolve_input(path)
+    check_input(path)
+    if is_array_file(path) or holds_images(path):
+        raise InputError(f"{path.name} is no table, so it has no columns.")
+    files = open_inputs(path, wanted.text)
+    rows = open_frames(path, files, wanted, None)
+    statistics = TableStatistics(rows.table.kinds)
+    labels: set[str] = set()
+    for block in rows.blocks():
+        statistics.add(block.X)
+        labels.update(map(str, block.y.tolist()))
+    found = [_describe(rows, statistics, name) for name in rows.table.names]
+    assert wanted.label is not None
+    use = {"name": wanted.label, "kind": "label", "missing": 0, "use": "label"}
+    found.append(use | {"values": f"{len(labels)}: {listing(sorted(labels), 5)}"})
+    found += [
+        {"name": name, "kind": "index", "missing": 0, "values": "", "use": "left out: index"}
+        for name in rows.table.index
+    ]
+    console = stdout()
+    if as_json:
+        document = {"rows": statistics.n_rows, "columns": found}
+        print_json(console, document)
+        return
+    say(console, f"{plural(statistics.n_rows, 'row')}, {plural(len(found), 'column')}.")
+    console.print()
+    table = grid("column", "kind", "values", "use", "missing\n%", left=4)
+    for column in found:
+        share = 100 * column["missing"] / max(1, statistics.n_rows)
+        cells = (column[key] for key in ("name", "kind", "values", "use"))
+        table.add_row(*cells, f"{share:.3g}")
+    show(console, table)
+
+
+def _describe(rows: FrameRows, statistics: TableStatistics, name: str) -> dict[str, Any]:
+    kind = rows.table.kinds[name]
+    if name in statistics.levels:
+        level = statistics.levels[name]
+        missing = level.n_missing
+        most = [str(value) for value, _ in level.counts.most_common(3)]
+        values = "many" if level.has_too_many else f"{len(level.counts)}: {listing(most, 3)}"
+    elif name in statistics.numbers:
+        column = statistics.numbers[name]
+        missing = column.n_missing
+        values = "none" if column.low > column.high else _range(column, kind)
+    else:
+        missing, values = 0, ""
+    return {
+        "name": name,
+        "kind": str(kind),
+        "missing": missing,
+        "values": values,
+        "use": _use(rows, statistics, name, kind),
+    }
+
+
+def _range(column: Any, kind: Kind) -> str:
+    if kind is Kind.DATE:
+        import numpy as np
+
+        low, high = (np.datetime64(int(day // 1), "D") for day in (column.low, column.high))
+        return f"{low} to {high}"
+    return f"{column.low:.6g} to {column.high:.6g}"
+
+
+def _use(rows: FrameRows, statistics: TableStatistics, name: str, kind: Kind) -> str:
+    if rows.wanted.columns is not None:
+        return "feature"
+    sure = rows.wanted.categories
+    try:
+        reasons = find_left_out({name: kind}, statistics, MIN_FREQUENCY, sure)
+    except AmbiguousColumnError as error:
+        return f"refused: {error.short}"
+    return f"left out: {reasons[name]}" if name in reasons else "feature"

@@ -1,0 +1,252 @@
+"""Passes that sum the gradient of the robust margin cost with respect to a projection.
+
+The gradient of the cost of a row x with respect to the projection A is the outer product of x and
+of the gradient g with respect to the projected row z = x A. Standardised features and g are rounded
+to 14 bits each, sign included, so that the products of 2**13 rows add up exactly in any order, and
+BLAS may compute them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.exact.record import Record
+from dkmeans.geometry import Learned
+from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.threads import for_each, tiles
+from dkmeans.passes.facts import Box
+from dkmeans.passes.gradient import GradientSums, GradientUnits, sum_pulls
+from dkmeans.passes.margin_search import Batch, FindMargins, MarginPass
+from dkmeans.passes.part import Part
+from dkmeans.passes.results import MaximumPass
+from dkmeans.passes.robust_margin import Pulls, RobustCost, squared_gaps
+from dkmeans.passes.rounding import bound_values, split_weights
+from dkmeans.passes.row_state import Lazy, RowMargins, RowState
+
+TILE_VALUES = 1 << 19  # of standardised rows at a time
+MAX_TILE_ROWS = 1 << 13
+VALUE_BITS = 13  # of rounded values, without the sign
+MAX_DEVIATIONS = 16.0  # features farther from zero do not pull harder at the projection
+MAX_PIECE = 2.0**13  # of a weight
+COARSE = 2.0**26  # unit of the leading part of sums of products, in units of the products
+
+
+@dataclass(frozen=True)
+class FindReach(MaximumPass):
+    """Find the largest magnitude of a standardised feature."""
+
+    geometry: Learned
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
+        """Visit one part."""
+        largest, lock = [0.0], Lock()
+
+        def task(tile: slice) -> None:
+            rows = part.raw[tile] if part.active is None else part.raw[tile][part.active[tile]]
+            values = self.geometry.standardised(rows)
+            values = values.data if sp.issparse(values) else values
+            most = float(np.abs(values).max(initial=0.0))
+            with lock:
+                largest[0] = max(largest[0], most)
+
+        for_each(task, _tiles(len(part), part.raw.shape[1]), part.n_threads)
+        return state, largest[0]
+
+
+@dataclass(frozen=True)
+class BoundRowGradients(MaximumPass):
+    """Bound the gradients of the cost with respect to rows, between known margins."""
+
+    needs_rows = False
+
+    margins: int
+    centers: npt.NDArray[np.floating]
+    cost: RobustCost
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
+        """Visit one part."""
+        found = state.margins(self.margins)
+        pulls = self.cost.pulls(found, squared_gaps(found, self.centers, part.loops))
+        near, far = found.sides
+        lengths = np.abs(pulls.own) * np.sqrt(near) + np.abs(pulls.rival) * np.sqrt(far)
+        return state, bound_values(part, lengths, found.rows)
+
+
+@dataclass(frozen=True)
+class MetricGradientSums(Record):
+    """Sums over a batch of rows, which are exact."""
+
+    pulls: GradientSums
+    # Products of rounded features, and of 1, with rounded gradients: multiples of `COARSE` and the
+    # rest, in units of the products. Shape (2, d + 1, p).
+    products: Floats
+    largest: float  # magnitude of an entry of the gradient with respect to a row
+    box: Box  # of the projected rows
+
+
+@dataclass(frozen=True)
+class SumMetricGradient(MarginPass[MetricGradientSums]):
+    """Project a batch of rows, find their margins, and sum the gradient of their cost.
+
+    Parameters
+    ----------
+    search : FindMargins
+    geometry : Learned
+        Maps the rows, whatever the part does.
+    cost, final : RobustCost
+        At the present slope, and at the final one.
+    units : GradientUnits
+    bound : float
+        Entries of gradients with respect to rows that are larger count as this.
+    """
+
+    search: FindMargins
+    geometry: Learned
+    cost: RobustCost
+    final: RobustCost
+    units: GradientUnits
+    bound: float
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, MetricGradientSums]:
+        """Visit one part."""
+        some, state, found, counts = self._search(part, state)
+        gaps = squared_gaps(found, self.search.prototypes.centers, part.loops)
+        costs, pulls = self.final.values(found, gaps), self.cost.pulls(found, gaps)
+        nowhere = np.zeros(some.n_features)
+        sums = sum_pulls(some, found, counts, costs, pulls, nowhere, self.units)
+        products, largest = self._products(some, found, pulls)
+        X = some.X[found.rows]
+        box = Box(
+            X.min(axis=0, initial=np.inf).astype(np.float64),
+            X.max(axis=0, initial=-np.inf).astype(np.float64),
+        )
+        return state, MetricGradientSums(sums, products, largest, box)
+
+    def searching(self) -> FindMargins:
+        """Return the search for margins."""
+        return self.search
+
+    def replay(self, part: Part, state: RowState) -> RowState:
+        """Find the margins again."""
+        return self._search(part, state)[1]
+
+    def merge(self, results: Sequence[MetricGradientSums]) -> MetricGradientSums:
+        """Add up sums, and take the largest values."""
+        return MetricGradientSums(
+            GradientSums.merge([one.pulls for one in results]),
+            np.sum([one.products for one in results], axis=0),
+            max(one.largest for one in results),
+            Box(
+                np.min([one.box.low for one in results], axis=0),
+                np.max([one.box.high for one in results], axis=0),
+            ),
+        )
+
+    def _search(self, part: Part, state: RowState) -> tuple[Part, RowState, RowMargins, Indices]:
+        """Find the margins of the batch, and store them.
+
+        Returns
+        -------
+        some : Part
+            The rows of the batch, projected.
+        state : RowState
+        found : RowMargins
+            Of the rows of `some`.
+        counts : array of shape (k,)
+        """
+        rows = _members(part, state, self.search.batch)
+        some = _taken(part, rows, self.geometry)
+        start = RowState.start(state.classes[rows])
+        after, counts = replace(self.search, batch=None, drop=()).visit(some, start)
+        found = after.margins(self.search.number)
+        everywhere = replace(found, some=rows[found.rows])
+        kept = {n: one for n, one in state.lazy_margins.items() if n not in self.search.drop}
+        kept[self.search.number] = Lazy.of(everywhere)
+        return some, replace(state, lazy_margins=kept), found, counts
+
+    def _products(self, some: Part, found: RowMargins, pulls: Pulls) -> tuple[Floats, float]:
+        """Sum products, and find the largest entry of a gradient."""
+        d, p = some.raw.shape[1], some.n_features
+        factors, times = split_weights(some, found.rows)
+        sums, largest, lock = np.zeros((2, d + 1, p)), [0.0], Lock()
+
+        def task(tile: slice) -> None:
+            rows = found.rows[tile]
+            gradients = self._row_gradients(some, found, pulls, tile)
+            if factors is not None:
+                gradients *= factors[tile][:, None]
+            most = float(np.abs(gradients).max(initial=0.0))
+            gradients = _rounded(gradients, self.bound)
+            values = _rounded(self.geometry.standardised(some.raw[rows]), MAX_DEVIATIONS)
+            copies = np.ones(len(rows)) if times is None else times[tile]
+            unit = 1.0
+            while copies.any():
+                higher = np.floor(copies / MAX_PIECE)
+                terms = gradients * (copies - higher * MAX_PIECE)[:, None]
+                product = np.vstack([values.T @ terms, terms.sum(axis=0)]) * unit
+                coarse = np.rint(product / COARSE) * COARSE
+                with lock:  # sums are exact, so the order of tiles does not matter
+                    sums[0] += coarse
+                    sums[1] += product - coarse
+                copies, unit = higher, unit * MAX_PIECE
+            with lock:
+                largest[0] = max(largest[0], most)
+
+        for_each(task, _tiles(len(found.rows), d), some.n_threads)
+        return sums, largest[0]
+
+    def _row_gradients(self, some: Part, found: RowMargins, pulls: Pulls, tile: slice) -> Floats:
+        """Return the gradients of the costs of some rows with respect to the projected rows."""
+        centers = self.search.prototypes.centers.astype(np.float64)
+        z = some.X[found.rows[tile]].astype(np.float64)
+        gradients = pulls.own[tile, None] * (z - centers[found.own[tile]])
+        gradients += pulls.rival[tile, None] * (z - centers[found.rival[tile]])
+        return gradients
+
+
+def unit_of_products(bound: float) -> float:
+    """Return the unit of the products of features with gradients within a bound."""
+    return MAX_DEVIATIONS * bound * 4.0**-VALUE_BITS
+
+
+def _rounded(values: Matrix, bound: float) -> Matrix:
+    """Round values to whole numbers of at most 2**13; larger ones than the bound count as it."""
+    top = 2.0**VALUE_BITS
+    if sp.issparse(values):
+        data = _rounded(values.data, bound)
+        return sp.csr_array((data, values.indices, values.indptr), shape=values.shape)
+    scaled = values * (top / bound if bound else 0.0)  # without a bound all values are 0
+    np.clip(scaled, -top, top, out=scaled)
+    return np.rint(scaled, out=scaled)
+
+
+def _members(part: Part, state: RowState, batch: Batch | None) -> Indices:
+    """Return the rows of a batch that have a weight."""
+    chosen = np.ones(len(part), dtype=bool) if part.active is None else part.active
+    members = None if batch is None else batch.members(state)
+    return np.flatnonzero(chosen if members is None else chosen & members)
+
+
+def _taken(part: Part, rows: Indices, geometry: Learned) -> Part:
+    """Return a part of some of the rows, mapped by a geometry."""
+    whole = len(rows) == len(part)
+    weights = part.weights if part.weights is None else part.weights[rows]
+    return replace(
+        part,
+        raw=part.raw if whole else part.raw[rows],
+        given=part.given[rows],
+        weights=weights,
+        active=None,
+        held=None,
+        full_weights=weights,
+        start=0,
+        setting=replace(part.setting, geometry=geometry),
+    )
+
+
+def _tiles(n_rows: int, n_features: int) -> list[slice]:
+    return tiles(n_rows, int(np.clip(TILE_VALUES // n_features, 1, MAX_TILE_ROWS)))
