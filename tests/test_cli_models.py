@@ -60,6 +60,7 @@ def test_plot(place, words):
     [
         ("--kind confusion", "add --data FILE --label COLUMN"),
         ("--kind prototypes", "such as --shape 28x28"),
+        ("--kind importances", "--metric learned"),
         ("--kind prototypes --shape 3x3", "4 features"),
         ("--out picture.bmp", "pictures are written as .png"),
     ],
@@ -68,6 +69,23 @@ def test_plot_says_what_it_needs(place, words, message):
     fit("--quiet")
     assert message in run("plot model.dkm " + words, code=1)
     assert not list(place.glob("*-*.png"))
+
+
+@pytest.mark.parametrize("shape", ["", " --shape 2x2"])
+def test_plot_importances(place, shape):
+    fit("--quiet", "--metric", "learned")
+    assert "model-importances.png" in run("plot model.dkm --kind importances" + shape)
+    assert "metric='learned'" in run("inspect", "model.dkm")
+
+
+def test_explain_in_a_learned_metric(place, iris):
+    fit("--quiet", "--metric", "learned")
+    run("explain model.dkm iris.csv --out why.csv")
+    model = dkmeans.load("model.dkm")
+    parts = model.explain(iris.select(NAMES).to_pandas(), features=True).parts
+    assert parts.shape == (150, 4)
+    first = [reasons.split(" ")[0] for reasons in read("why.csv")["decided_by"].to_pylist()]
+    assert first == [NAMES[j] for j in parts.argmax(axis=1)]
 
 
 def test_export(place):

@@ -14,7 +14,7 @@ from learned_models import geometry_for, model_with
 from sklearn.datasets import load_digits, load_iris
 from strategies import examples
 
-from dkmeans import DiscriminativeKMeans, load, save
+from dkmeans import DiscriminativeKMeans, condense, load, save
 from dkmeans.files import to_csv, to_json
 from dkmeans.geometry import Learned
 from dkmeans.kernels.projection import GRID
@@ -272,3 +272,39 @@ def test_models_on_the_way_are_kept_in_files(tmp_path):
     for k in model.path_.clusters:
         if k >= 3:
             assert np.array_equal(loaded.at(k).transform(X), model.at(k).transform(X))
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return DiscriminativeKMeans(20, metric="learned", n_components=8).fit(DIGITS * UNITS, LABELS)
+
+
+def test_models_on_the_way_of_a_fit_have_the_metric_of_their_moment(trained):
+    X = DIGITS * UNITS
+    for k in (10, 14, 20):
+        small = trained.at(k)
+        assert small.n_clusters_ <= k
+        assert small.score(X, LABELS) > 0.6
+        np.testing.assert_array_equal(small.predict_cluster(X), small.transform(X).argmin(axis=1))
+    assert trained.at(20).components_.tobytes() == trained.components_.tobytes()
+
+
+def test_the_summary_names_the_rank(trained):
+    assert "learned metric of 8 components" in trained._html()
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_condense_keeps_rows_of_the_input_space(keep):
+    X = DIGITS * UNITS
+    small = condense(X, LABELS, 20, keep=keep, metric="learned")
+    assert small.X.shape == (20, 64)
+    if keep == "exemplars":
+        np.testing.assert_array_equal(small.X, X[small.indices])
+
+
+def test_a_warm_start_continues_from_the_metric(trained):
+    X = DIGITS * UNITS
+    again = copy.deepcopy(trained).set_params(warm_start=True, max_clusters=22).fit(X, LABELS)
+    np.testing.assert_array_equal(again._fitted.geometry.scale, trained._fitted.geometry.scale)
+    assert len(again.components_) == 8
+    np.testing.assert_array_equal(again.labels_, again.transform(X).argmin(axis=1))

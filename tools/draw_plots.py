@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
-from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, load_wine, make_moons
 from sklearn.model_selection import train_test_split
 
 from dkmeans import DiscriminativeKMeans
@@ -15,6 +15,7 @@ from dkmeans.plots import (
     CertifiedAccuracyDisplay,
     ClassBordersDisplay,
     ConfusionDisplay,
+    FeatureImportancesDisplay,
     MarginDisplay,
     TreeDisplay,
 )
@@ -94,6 +95,26 @@ def class_borders() -> None:
     save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
 
 
+def learned_metric() -> None:
+    """Draw what a metric learned: weights of features, the space, and parts of margins."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 12))
+    height = X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * np.sin(3 * X[:, 2])
+    y = np.array(["low", "middle", "high"])[np.digitize(height, [0.5, 1.2])]
+    X = X * np.logspace(-3, 3, 12)
+    figure = Figure(figsize=(10.4, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    model = DiscriminativeKMeans(max_clusters=12, metric="learned").fit(X, y)
+    FeatureImportancesDisplay.from_estimator(model).plot(left)
+    CellsDisplay.from_estimator(model, X[:1500], y[:1500]).plot(right)
+    save(figure, "learned-metric")
+    wine = load_wine(as_frame=True)
+    names = wine.target_names[wine.target]
+    model = DiscriminativeKMeans(max_clusters=6, metric="learned").fit(wine.data, names)
+    why = model.explain(wine.data.iloc[[0, 60, 150]], features=True)
+    save(why.plot().figure_, "explain-features")
+
+
 if __name__ == "__main__":
     cells()
     tree()
@@ -101,3 +122,4 @@ if __name__ == "__main__":
     explanations()
     suspects()
     class_borders()
+    learned_metric()

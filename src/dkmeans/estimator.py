@@ -118,7 +118,7 @@ class DiscriminativeKMeans(
         At most four per core are started. It affects the speed, never the result.
     verbose : int, default=0
         1 logs a line per round to the logger "dkmeans" at level INFO, or writes it to stderr if
-        logging is not set up; 2 also logs every pass of refinement, and the trials of "auto".
+        logging is not set up, the trials of "auto" first; 2 also logs every pass of refinement.
 
     Attributes
     ----------
@@ -184,8 +184,8 @@ class DiscriminativeKMeans(
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
     At convergence every training label is fitted, noise included: set `max_clusters` or
-    `min_cluster_size` if labels are uncertain. Distances are Euclidean, so scale features that
-    have different units.
+    `min_cluster_size` if labels are uncertain. Distances are Euclidean by default, so scale
+    features that have different units, or use `metric="learned"`.
 
     Examples
     --------

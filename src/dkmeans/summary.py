@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.fitted import Fitted
+from dkmeans.geometry import Learned
 from dkmeans.text import visible
 
 _MAX_CLASSES = 20  # in the table
@@ -45,6 +46,8 @@ def to_html(model: Any) -> str:
         _count(fitted.n_iter, "round"),
         escape(ending(model)),
     ]
+    if isinstance(fitted.geometry, Learned):
+        facts.append(f"learned metric of {_count(len(fitted.geometry.components.T), 'component')}")
     if fitted.inertia is not None:
         facts.append(f"inertia {fitted.inertia:.4g}")
     if fitted.conflicts:

@@ -63,7 +63,7 @@ def _print(model: LoadedModel, source: Any) -> None:
 
 def _explain(model: LoadedModel, X: Any) -> dict[str, Any]:
     rows = model.scaled(X)
-    why = model.core.explain(rows)
+    why = model.core.explain(rows, features=True)
     return {
         "class": _plain(why.label),
         "cluster_id": why.id,
@@ -80,17 +80,13 @@ def _explain(model: LoadedModel, X: Any) -> dict[str, Any]:
 def _reasons(model: LoadedModel, why: Any) -> list[str]:
     """Name the columns that speak most for the class and against its rival.
 
-    The difference of the squared distances is a sum over features; a column has the share of its
-    features.
+    The margin is split over features; a column has the share of its features.
     """
     names, codes = _columns(model)
     if (why.rival < 0).any():
         return [""] * len(why)
-    rows = np.asarray(why.rows.toarray() if hasattr(why.rows, "toarray") else why.rows)
-    mine, other = why.centers[why.prototype], why.centers[why.rival]
-    parts = (rows - other) ** 2 - (rows - mine) ** 2
-    shares = np.zeros((len(parts), len(names)))
-    np.add.at(shares.T, codes, parts.T)
+    shares = np.zeros((len(why), len(names)))
+    np.add.at(shares.T, codes, why.parts.T)
     best = np.argsort(-shares, axis=1, kind="stable")[:, :_REASONS]
     totals = np.maximum(shares, 0).sum(axis=1)
     return [

@@ -92,6 +92,13 @@ def _display(
     if kind == "prototypes":
         assert image_shape is not None
         return plots.PrototypeImagesDisplay.from_estimator(model.whole, image_shape=image_shape)
+    if kind == "importances":
+        if not hasattr(model.core, "feature_importances_"):
+            raise InputError(
+                "--kind importances needs a model with --metric learned: other metrics weigh all "
+                "features alike."
+            )
+        return plots.FeatureImportancesDisplay.from_estimator(model.whole, image_shape=image_shape)
     if kind == "cells":
         if rows is None:
             return plots.CellsDisplay.from_estimator(model.whole)
@@ -105,7 +112,7 @@ def _display(
 
 
 def _image_shape(kind: str, text: str | None) -> tuple[int, ...] | None:
-    if kind != "prototypes":
+    if kind != "prototypes" and not (kind == "importances" and text):
         return None
     parts = (text or "").lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isascii() and part.isdigit() for part in parts):
