@@ -35,7 +35,8 @@ class History(Table):
     inertia : float
         Weighted sum of squared distances to the assigned centres.
     cost : float
-        Mean margin cost of the rows, in refinement and with growth="best"; nan elsewhere.
+        Mean margin cost of the rows, in refinement (with noise) and with growth="best" (without); nan
+        elsewhere.
     seconds : float
         Time that the round took.
     """
