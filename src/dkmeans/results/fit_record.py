@@ -35,8 +35,8 @@ class History(Table):
     inertia : float
         Weighted sum of squared distances to the assigned centres.
     cost : float
-        Mean margin cost of the rows, in refinement (with noise) and with growth="best" (without); nan
-        elsewhere.
+        Mean margin cost of the rows: averaged over noise in refinement, without noise in
+        growth="best", nan elsewhere.
     seconds : float
         Time that the round took.
     """
