@@ -9,6 +9,7 @@ and so is the gradient.
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class MetricDescent(Descent):
     start : Model
         In a learned metric.
     """
+
+    least_batches: ClassVar[int] = 4
 
     def __init__(self, field: RobustField, start: Model) -> None:
         super().__init__(field, start)

@@ -35,6 +35,7 @@ from dkmeans.growth.run import Run, State
 from dkmeans.passes.margin_search import Batch
 
 BATCH_ROWS = 8192  # distinct rows in a batch, at least
+MIN_BATCH_ROWS = 200  # where a metric needs more steps
 MAX_BATCHES = 8
 PASSES = 60  # with one batch
 LEAST_PASSES = 0.2  # share of them that is left with very many batches
@@ -52,8 +53,9 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     if not field.spread > 0:
         return
     start = Model(state.prototypes, run.rules.geometry)
-    plan = _Plan.of(field.n_distinct, run.rules.max_iter)
-    descent = (MetricDescent if isinstance(start.geometry, Learned) else Descent)(field, start)
+    kind = MetricDescent if isinstance(start.geometry, Learned) else Descent
+    plan = _Plan.of(field.n_distinct, kind.least_batches, run.rules.max_iter)
+    descent = kind(field, start)
     results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     clock = time.perf_counter()
@@ -98,11 +100,15 @@ class _Plan:
     n_passes: int
 
     @classmethod
-    def of(cls, n_distinct: int, max_iter: int) -> Self:
-        """Plan for a number of distinct rows; repeated rows change nothing."""
+    def of(cls, n_distinct: int, least_batches: int, max_iter: int) -> Self:
+        """Plan for a number of distinct rows; repeated rows change nothing.
+
+        `least_batches` is the least number of batches, unless they were too small.
+        """
         n_batches = min(max(1, n_distinct // BATCH_ROWS), MAX_BATCHES)
         n_passes = ceil(PASSES * (LEAST_PASSES + (1 - LEAST_PASSES) / n_batches))
-        return cls(n_batches, min(n_passes, max_iter))
+        small = min(least_batches, n_distinct // MIN_BATCH_ROWS)
+        return cls(max(n_batches, small), min(n_passes, max_iter))
 
     def share(self, number: int, batch: int) -> float:
         """Return the share of the steps before one."""

@@ -50,7 +50,7 @@ def start_metric(
 
 
 def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
-    """Find means and standard deviations; the result projects nowhere."""
+    """Find means and standard deviations; the only component has the weights of the features."""
     box = runner.run(facts.FindBox())
     has_zero = (box.low <= 0) & (box.high >= 0)
     origin = np.where(has_zero, 0.0, np.where(box.low > 0, box.low, box.high))
@@ -63,7 +63,11 @@ def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
     deviations = np.ldexp(np.sqrt(np.maximum(second - first * first, 0.0)), exponents)
     deviations[box.low == box.high] = 0.0
     means = origin + np.ldexp(first, exponents)
-    return Learned.of_features(means, deviations, box.low, box.high, np.zeros((len(means), 1)))
+    # Nearly constant features, such as pixels near the edge, would count too much.
+    width = box.high - box.low
+    shares = np.divide(deviations, width, out=np.zeros_like(width), where=width > 0)
+    weights = np.sqrt(shares)[:, None]
+    return Learned.of_features(means, deviations, box.low, box.high, weights)
 
 
 def _along_principal_axes(
@@ -79,13 +83,15 @@ def _along_principal_axes(
     products, _ = total(sums)
     products /= products[-1, -1]
     means = products[-1, :-1]
-    covariance = products[:-1, :-1] - means[:, None] * means
+    weights = standard.components
+    covariance = (products[:-1, :-1] - means[:, None] * means) * weights * weights.T
     with single_threaded_blas:
         variances, axes = np.linalg.eigh(covariance)
     rank = int(np.count_nonzero(variances > MIN_VARIANCE * variances[-1]))
     most = MAX_COMPONENTS if n_components is None else n_components
     chosen = axes[:, ::-1][:, : max(1, min(rank, most))]
     if chosen.shape[1] == d:
-        return standard.with_components(np.eye(d))
+        return standard.with_components(np.eye(d) * weights)
     largest = np.abs(chosen).argmax(axis=0)
-    return standard.with_components(chosen * np.sign(chosen[largest, np.arange(chosen.shape[1])]))
+    signs = np.sign(chosen[largest, np.arange(chosen.shape[1])])
+    return standard.with_components(weights * chosen * signs)
