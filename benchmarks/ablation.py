@@ -4,6 +4,7 @@
     python benchmarks/ablation.py images        # the same on Fashion-MNIST and Yale B, if at hand
     python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
     python benchmarks/ablation.py growth        # "paper" and "best", refined or not
+    python benchmarks/ablation.py soft          # centres by soft memberships in place of hard ones
     python benchmarks/ablation.py noise         # overlapping classes, wrong labels: "auto" beside k
 
 All but the last use stratified, shuffled 5-fold cross-validation.
@@ -16,11 +17,12 @@ from collections import defaultdict
 import numpy as np
 from common import image_sets, print_result, small_sets
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, pairwise_distances, pairwise_distances_argmin
 from sklearn.model_selection import StratifiedKFold
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.baselines import ClasswiseKMeans
+from dkmeans.questions.memberships import memberships
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
 
@@ -171,6 +173,49 @@ def noise():
     print_result(result)
 
 
+def soft_centers(model, X, y, fuzzifier, n_iterations=20):
+    """Move prototypes to fuzzy means of the rows of their class, as fuzzy c-means does."""
+    centers = model.cluster_centers_.astype(np.float64)
+    for _ in range(n_iterations):
+        for label in model.classes_:
+            mine, rows = model.cluster_classes_ == label, X[y == label]
+            D = pairwise_distances(rows, centers[mine])
+            shares = memberships(D, fuzzifier) ** fuzzifier
+            weight = shares.sum(axis=0)[:, None]
+            moved = np.divide(shares.T @ rows, weight, out=centers[mine], where=weight > 0)
+            centers[mine] = moved
+    return centers
+
+
+def soft():
+    """Print the error in % of hard and of soft centres, at equal numbers of prototypes."""
+    fuzzifiers, result = (1.2, 1.5, 2.0), {}
+    data = {name: (draw(2000, 0), draw(20_000, 1)) for name, draw in noisy_sets().items()}
+    for name, (X, y) in small_sets().items():
+        for share in (0.0, 0.2):
+            X_train, y_train, X_test, y_test = next(folds(X[:4000], y[:4000]))
+            rng = np.random.default_rng(0)
+            wrong = rng.random(len(y_train)) < share
+            y_train = np.where(wrong, rng.permutation(y_train), y_train)
+            data[f"{name}, {share:.0%} of labels drawn anew"] = (X_train, y_train), (X_test, y_test)
+    title = f"{'hard':>8}" + "".join(f"{f'm={m}':>8}" for m in fuzzifiers)
+    print(f"{'data set':<48}{'k':>5}{title}{'refined':>9}")
+    for name, ((X, y), (X_test, y_test)) in data.items():
+        n_classes = len(np.unique(y))
+        for k in (2 * n_classes, 6 * n_classes):
+            model = DiscriminativeKMeans(k).fit(X, y)
+            refined = DiscriminativeKMeans(k, refine="margin").fit(X, y)
+            errors = [100 * (1 - model.score(X_test, y_test))]
+            for m in fuzzifiers:
+                near = pairwise_distances_argmin(X_test, soft_centers(model, X, y, m))
+                errors.append(100 * float((model.cluster_classes_[near] != y_test).mean()))
+            errors.append(100 * (1 - refined.score(X_test, y_test)))
+            line = "".join(f"{error:>8.2f}" for error in errors[:-1]) + f"{errors[-1]:>9.2f}"
+            print(f"{name:<48}{k:>5}{line}", flush=True)
+            result[f"{name}: {k}"] = [round(error, 2) for error in errors]
+    print_result({"columns": ["hard", *map(str, fuzzifiers), "refined"], **result})
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", OverfittingWarning)
     parts = {
@@ -178,6 +223,7 @@ if __name__ == "__main__":
         "images": lambda: repulsion(image_sets()),
         "probability": probability,
         "noise": noise,
+        "soft": soft,
         "growth": lambda: growth(small_sets()),
     }
     parts[sys.argv[1]]()

@@ -26,6 +26,15 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture
+def small_samples(monkeypatch):
+    """Let growth draw samples even of few rows."""
+    from dkmeans.growth import best
+
+    monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 3)
+    monkeypatch.setattr(best, "MIN_SAMPLE_ROWS", 3)
+
+
+@pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder to be in, with iris.csv."""
     from commands import iris_table, write

@@ -4,6 +4,7 @@ Nothing is shared with the package. Sums are exact fractions, distances are plai
 """
 
 import math
+import struct
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -143,6 +144,7 @@ class Naive:
         self.repulsion, self.k = repulsion, max_clusters
         self.min_size, self.max_iter = min_size, max_iter
         self.tree = []  # (parent, class, round born)
+        self.others = False  # whether the rows are others than in the last round
         self.active = [i for i in range(len(X)) if self.w[i] > 0]
 
     # The state: self.protos, and self.labels, which are indices into it.
@@ -424,6 +426,8 @@ class Naive:
         self.previous = [
             self.protos[label].id if label is not None else None for label in self.labels
         ]
+        if self.others:  # all of these rows are where they were at the start
+            self.previous, self.others = [0] * len(self.X), False
         kept, new = set(), []
         protos = []
         for i, cls, center in children:
@@ -561,6 +565,26 @@ def relative(near, far):
     return (near - far) / (near + far) if near + far > 0 else 0.0
 
 
+def scramble(z):
+    """The last step of splitmix64, a bijection of 64 bits."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def sampling_hash(x, largest):
+    """Hash the values of a row, in units of a power of two near the largest of each column."""
+    golden, total = 0x9E3779B97F4A7C15, 0
+    for j, (value, most) in enumerate(zip(x, largest, strict=True)):
+        if abs(float(value)) > 2.0**-480:
+            (bits,) = struct.unpack("<Q", struct.pack("<d", float(value)))
+            bits = (bits - (math.frexp(most)[1] << 52)) % 2**64
+            bits = (bits ^ (bits >> 32)) * (scramble((j + 1) * golden % 2**64) | 1) % 2**64
+            bits = (bits ^ (bits >> 32)) * 0xD6E8FEB86659FD93 % 2**64
+            total += bits ^ (bits >> 32)
+    return scramble(total % 2**64 ^ golden)
+
+
 def robust_cost(near, far, gap, slope, variance, n_features, least):
     """Cost of a row, averaged over noise of a variance in each feature."""
     sums = max(near + far + 2 * n_features * variance, least)
@@ -666,12 +690,71 @@ class NaiveRefinement:
 class NaiveBest(Naive):
     """Growth that makes the most of a budget."""
 
+    per_prototype, least_sample = 12, 8192  # rows of a sample
+    on_sample = False
+    checks = None  # rows that tell whether a stage gains, and their weights; None for all
+
     def grow(self):
         (groups,) = self.cells()
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
-        self.advance("grow", self.revived(means))
-        least, stale, noisy = math.inf, 0, False
+        noisy, whole = False, (self.active, self.w, self.min_size, self.k, self.max_iter)
+        size = max(self.least_sample // self.per_prototype, len(means))
+        while self.k is not None and len({cls for _, cls, _ in means}) > 1:
+            size = min(size, whole[3])
+            if self.round >= self.max_iter - 1 or not self.draw(size):
+                break
+            self.k, self.max_iter, self.on_sample = size, self.max_iter - 1, True
+            if self.round:
+                means = self.settled_on_more(means, noisy)
+            noisy = self.stages("sample", means, noisy)
+            means = [(i, p.cls, p.center) for i, p in enumerate(self.protos)]
+            self.active, self.w, self.min_size, self.k, self.max_iter = whole
+            self.checks, self.others, self.on_sample = None, True, False
+            if size == self.k:
+                break
+            size *= 2
+        if self.round:
+            means = self.settled_on_more(means, noisy)
+        self.stages("grow", means, noisy)
+
+    def settled_on_more(self, children, noisy):
+        return self.settled_warily(children, 2) if noisy else self.settled(children, 8)
+
+    def draw(self, size):
+        """Keep only a sample of the rows, unless it would be most of them."""
+        largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
+        hashes = {r: Fraction(sampling_hash(self.X[r], largest), 2**64) for r in self.active}
+
+        def distinct(share, cls=None):
+            those = {hashes[r] for r in self.active if cls is None or self.y[r] == cls}
+            return sum(h < share for h in those)
+
+        wanted = max(self.least_sample, self.per_prototype * size)
+        shares = [Fraction(m, 2**e) for e in range(64, 3, -1) for m in range(8, 16)]
+        enough = [s for s in shares if s <= Fraction(1, 4) and distinct(s) >= wanted]
+        if not enough:
+            return False
+        share, taken = enough[0], {}
+        for cls in {self.y[r] for r in self.active}:
+            taken[cls] = share
+            while taken[cls] < 1 and distinct(taken[cls], cls) < self.per_prototype:
+                taken[cls] = min(Fraction(1), 2 * taken[cls])
+        checks = [(r, self.w[r]) for r in self.active if hashes[r] >= 1 - share / 2]
+        self.checks = checks or None
+        self.active = [r for r in self.active if hashes[r] < taken[self.y[r]]]
+        self.w = [
+            w * float(share / taken[cls]) if cls in taken else w
+            for w, cls in zip(self.w, self.y, strict=True)
+        ]
+        if self.min_size is not None:
+            self.min_size = self.min_size * float(share)
+        self.others = True
+        return True
+
+    def stages(self, phase, children, noisy):
+        self.advance(phase, self.revived(children))
+        least, stale = math.inf, 0
         while stale < 5 and self.round < self.max_iter:
             if self.room() <= 0 or (self.k is None and not self.mixed()):
                 break
@@ -688,31 +771,33 @@ class NaiveBest(Naive):
                     children, noisy = wary, True
             children = self.revived(children)
             before = len(self.protos)
-            self.advance("grow", children)
+            self.advance(phase, children)
             gained = self.excess() < least or len(self.protos) > before
             stale = 0 if gained else stale + 1
             least = min(least, self.excess())
+        return noisy
 
     def stage(self, wary=False):
         children = self.split(wary)
         if children is None:
             return None
-        last = self.k is not None and len(children) >= self.k
+        last = self.k is not None and len(children) >= self.k and not self.on_sample
         if not wary:
             return self.settled(children, 30 if last else 3)
         return self.without_harmful(self.settled_warily(children, 10 if last else 3))
 
-    def margins_of(self, children):
+    def margins_of(self, children, rows=None):
         classes, centers = [cls for _, cls, _ in children], [c for *_, c in children]
-        return margins(self.X, self.y, self.active, centers, classes, self.dtype)
+        rows = self.active if rows is None else rows
+        return margins(self.X, self.y, rows, centers, classes, self.dtype)
 
     def margin_cost(self, children):
-        found = self.margins_of(children)
+        weights = dict(self.checks or [(r, self.w[r]) for r in self.active])
         paid = sum(
-            Fraction(self.w[r]) * Fraction(1 / (1 + math.exp(40 * relative(near, far))))
-            for r, (_, _, near, far, _) in found.items()
+            Fraction(weights[r]) * Fraction(1 / (1 + math.exp(40 * relative(near, far))))
+            for r, (_, _, near, far, _) in self.margins_of(children, weights).items()
         )
-        return 1 - float(paid / sum(Fraction(self.w[r]) for r in self.active))
+        return 1 - float(paid / sum(map(Fraction, weights.values())))
 
     def settled_warily(self, children, times):
         for _ in range(times):

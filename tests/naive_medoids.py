@@ -44,6 +44,8 @@ class NaiveMedoids:
     def best_swap(self, medoids, x):
         """Return the change of the cost and the slot."""
         now, best = self.cost(medoids), (0, -1)
+        if x in medoids:
+            return best
         for slot, m in enumerate(medoids):
             others = medoids[:slot] + medoids[slot + 1 :]
             if self.y[m] not in {self.y[o] for o in [*others, x]}:

@@ -83,6 +83,7 @@ class Case:
     parameters: dict[str, Any]  # of the estimator
     sparse: bool  # whether rows are passed as CSR
     compiled: bool  # whether compiled loops do the work, or NumPy
+    sampled: bool = False  # whether small samples are drawn
 
     def __repr__(self) -> str:
         shown = [f"{field.name}={_expression(getattr(self, field.name))}" for field in fields(self)]
@@ -125,6 +126,7 @@ def cases(draw, max_rows=40, weights=_WEIGHTS):
         _options(draw, y, np.ones(n_rows) if w is None else w),
         sparse=draw(st.booleans()),
         compiled=draw(st.booleans()),
+        sampled=draw(st.booleans()),
     )
 
 

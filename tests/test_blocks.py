@@ -21,7 +21,10 @@ from dkmeans.data.tables import TableBlocks
 from dkmeans.progress import listening
 from dkmeans.runners.prefetch import prefetched
 
-pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
+    pytest.mark.usefixtures("small_samples"),
+]
 SETTINGS = [
     {"growth": "paper"},
     {"growth": "paper", "max_clusters": 9, "prune": True},

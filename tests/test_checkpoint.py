@@ -21,7 +21,10 @@ from dkmeans.runners.encoding import decode, encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.sweep import SweepRunner
 
-pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
+    pytest.mark.usefixtures("small_samples"),
+]
 SETTINGS = [
     {"growth": "paper"},
     {"growth": "best", "max_clusters": 12, "refine": "margin", "max_iter": 8},

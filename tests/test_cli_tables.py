@@ -227,6 +227,25 @@ def test_explain(trees):
     assert 33 <= min(shares) <= max(shares) <= 102
 
 
+@pytest.mark.parametrize("metric", ["cosine", "learned"])
+def test_explain_splits_the_margin_of_any_metric(trees, metric):
+    run(f"fit trees.csv {FIT} --metric {metric}")
+    model = dkmeans.load("model.dkm")
+    run("explain model.dkm trees.csv --out why.parquet")
+    why = model[-1].explain(model[:-1].transform(trees), features=True)
+    of_columns = {
+        "height": [0],
+        "visits": [1],
+        "member": [2],
+        "since": [3],
+        "colour": [4, 5, 6, 7, 8],
+    }
+    parts = {name: why.parts[:, which].sum(axis=1) for name, which in of_columns.items()}
+    first = read("why.parquet")["decided_by"].to_pylist()
+    for row in range(0, 200, 20):
+        assert first[row].split()[0] == max(parts, key=lambda name: parts[name][row])
+
+
 def test_suspects(trees):
     wrong = [7, 60, 120]
     frame, y = mixed()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from strategies import Case, cases
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.growth import refine
+from dkmeans.growth import best, refine
 from dkmeans.kernels import compiled
 
 # One cell whose squared distances have many digits, though rows and weights have few.
@@ -56,6 +56,9 @@ def fit(case, *, cuts=None):
     with kernels(case), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setattr(refine, "PASSES", 8)  # enough to tell fits apart, and much quicker
+        if case.sampled:
+            patch.setattr(best, "ROWS_PER_PROTOTYPE", 2)
+            patch.setattr(best, "MIN_SAMPLE_ROWS", 2)
         if cuts is None:
             return model.fit(X, case.y, case.weights)
         columns = [X, case.y] if case.weights is None else [X, case.y, case.weights]

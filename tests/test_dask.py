@@ -23,13 +23,14 @@ from test_blocks import same
 from dkmeans import DiscriminativeKMeans
 from dkmeans.data.blocks import SourceError
 from dkmeans.passes.assignment import AssignOwn
-from dkmeans.passes.facts import SumSpread
+from dkmeans.passes.facts import SumWeights
 from dkmeans.passes.row_labels import RowCells
 from dkmeans.runners import dask as runner
 from dkmeans.runners.dask_worker import BuildParts, DeriveParts, InspectPartitions, RunPass
 
 pytestmark = [
     pytest.mark.faults,
+    pytest.mark.usefixtures("small_samples"),
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
     # Dask itself calls pandas so when it reads Parquet.
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),
@@ -221,7 +222,7 @@ class Killer:
 
 
 @pytest.mark.parametrize(
-    "moments", [(InspectPartitions,), (BuildParts, SumSpread), (AssignOwn, RowCells)]
+    "moments", [(InspectPartitions,), (BuildParts, SumWeights), (AssignOwn, RowCells)]
 )
 def test_killed_workers(client, labelled, monkeypatch, moments):
     left = list(moments)

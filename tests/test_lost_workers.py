@@ -14,6 +14,7 @@ from dkmeans.sources import dask_cluster as source
 
 pytestmark = [
     pytest.mark.faults,
+    pytest.mark.usefixtures("small_samples"),
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
 ]
 SIZES = (40, 1, 0, 39, 20)

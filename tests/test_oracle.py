@@ -1,5 +1,7 @@
 """Growth against the oracle, state by state."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import strategies
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from naive import Naive, NaiveBest, NaiveContinued, Proto
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.growth import best
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
@@ -65,6 +68,7 @@ def compare(
         list(zip(tree.parent.tolist(), tree.label.tolist(), tree.born.tolist(), strict=True))
         == expected.tree
     )
+    return phases
 
 
 @settings(max_examples=strategies.examples(300), deadline=None)
@@ -80,6 +84,46 @@ def test_the_best_growth_is_that_of_the_oracle(data, extra):
     X, y, w = data
     budget = None if extra is None else len(np.unique(y)) + extra
     compare(X, y, w, budget=budget, growth="best")
+
+
+@settings(max_examples=strategies.examples(300), deadline=None)
+@given(
+    data=strategies.weighted(max_rows=40, max_features=3),
+    extra=st.integers(0, 8),
+    size=st.none() | st.integers(1, 5),
+    rounds=st.sampled_from([300, 1, 2, 3]),
+    metric=st.sampled_from(["euclidean", "cosine"]),
+    per_prototype=st.integers(1, 3),
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_growth_on_samples_is_that_of_the_oracle(data, extra, size, rounds, metric, per_prototype):
+    X, y, w = data
+    budget = len(np.unique(y)) + extra
+    with small_samples(per_prototype):
+        compare(X, y, w, 0.0, budget, size, rounds, "best", metric)
+
+
+@contextmanager
+def small_samples(per_prototype):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(best, "ROWS_PER_PROTOTYPE", per_prototype)
+        patch.setattr(best, "MIN_SAMPLE_ROWS", 4 * per_prototype)
+        patch.setattr(NaiveBest, "per_prototype", per_prototype)
+        patch.setattr(NaiveBest, "least_sample", 4 * per_prototype)
+        yield
+
+
+@pytest.mark.parametrize("share_wrong", [0.0, 0.3])
+def test_wrong_labels_on_samples_are_treated_as_in_the_oracle(share_wrong):
+    for seed in range(3):
+        X, y = blobs(120, seed)
+        rng = np.random.default_rng(seed)
+        y = np.where(rng.random(len(y)) < share_wrong, rng.integers(0, 3, len(y)), y)
+        w = rng.integers(1, 3, len(y)) * 1.0
+        with small_samples(4):
+            phases = compare(X.round(2), y, w, budget=12, growth="best")
+        assert phases[0][0] == "sample", phases
+        assert phases[-1][0] == "grow", phases
 
 
 @settings(max_examples=strategies.examples(300), deadline=None)

@@ -1,5 +1,6 @@
 """The path through numbers of clusters, going back on it, and the choice of a number."""
 
+import math
 import pickle
 
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from dkmeans import DiscriminativeKMeans
-from dkmeans.growth import trail
+from dkmeans.growth import held_out, trail
 from dkmeans.growth.held_out import hold_out
-from dkmeans.kernels.rowhash import hash_rows, salted, sampling_hashes
+from dkmeans.kernels.rowhash import salted, sampling_hashes
+from dkmeans.passes.sampling import DistinctHashes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
@@ -140,47 +142,37 @@ def test_a_long_path_is_thinned(digits, monkeypatch):
     assert len(sizes) == 3 or sum(sizes) <= 2 * max(sizes)
 
 
+def items_of(X, y, w):
+    """Hashes of all distinct rows."""
+    some = w > 0
+    hashes = salted(sampling_hashes(X, np.abs(X[some]).max(axis=0)), 0)
+    return hashes, DistinctHashes.of(y[some], hashes[some])
+
+
 @settings(max_examples=strategies.examples(200), deadline=None)
-@given(data=strategies.weighted(max_rows=40), repeat=st.integers(1, 3))
-def test_a_fifth_of_the_different_rows_of_each_class_is_held_out(data, repeat):
+@given(data=strategies.weighted(max_rows=40), repeat=st.integers(1, 3), most=st.integers(1, 50))
+def test_the_same_share_of_the_different_rows_of_each_class_is_held_out(data, repeat, most):
     X, y, w = data
     X = X + X.dtype.type(0)
     y = np.unique(X, axis=0, return_inverse=True)[1] % 3  # identical rows have one label
-    parts = hold_out(hash_rows(X), y, w, 3)
-    items = {}  # weight, class, and the part in which an item is held out
-    for i in np.flatnonzero(w > 0):
-        item = items.setdefault(X[i].tobytes(), [0.0, int(y[i]), None])
-        item[0] += w[i]
-        mine = [number for number, part in enumerate(parts) if part.items[i] >= 0]
-        assert len(mine) <= 1
-        item[2] = mine[0] if mine else None
-    assert not any((part.items[w == 0] >= 0).any() for part in parts)
+    hashes, items = items_of(X, y, w)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_out, "WANTED_ITEMS", 6)
+        patch.setattr(held_out, "MAX_ITEMS", most)
+        part = hold_out(items, 3)
+        again = hold_out(
+            items_of(np.repeat(X, repeat, 0), np.repeat(y, repeat), np.repeat(w, repeat))[1], 3
+        )
+    held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y]) & (w > 0)
+    assert part.n_items == len(np.unique(X[w > 0], axis=0))
+    share = min(most / part.n_items, max(1 / 5, min(1 / 2, 6 / part.n_items)))
     for c in np.unique(y[w > 0]):
-        mine = [item for item in items.values() if item[1] == c]
-        counts = [sum(item[2] == number for item in mine) for number in range(len(parts))]
-        if len(mine) == 1:
-            assert sum(counts) == 0
-        else:
-            assert max(counts) <= -(-len(mine) // 5)
-            assert len(parts) < 5 or sum(counts) == len(mine)
-    for number, part in enumerate(parts):
-        held = np.flatnonzero(part.items >= 0)
-        losses = part.losses(held, w[held])
-        mine = hash_rows(X)
-        in_range = (mine >= part.lowest[y]) & (mine <= part.highest[y]) & (w > 0)
-        assert np.flatnonzero(in_range).tolist() == held.tolist()
-        assert part.weight == w[held].sum()
-        assert sorted(losses.tolist()) == sorted(v[0] for v in items.values() if v[2] == number)
-        assert part.n_left == sum(v[2] != number for v in items.values())
-    again = hold_out(hash_rows(X), y, w * repeat, 3)
-    for part, same in zip(parts, again, strict=True):
-        np.testing.assert_array_equal(part.items, same.items)
-
-
-def test_one_part_is_enough_of_many_rows():
-    X = np.arange(40_000.0)[:, None]
-    for n, parts in ((40_000, 1), (10_000, 1), (5_000, 2), (3_000, 4), (1_000, 5)):
-        assert len(hold_out(hash_rows(X[:n]), np.arange(n) % 2, None, 2)) == parts
+        mine, chosen = (len(np.unique(X[some & (y == c)], axis=0)) for some in (w > 0, held))
+        assert chosen == (0 if mine == 1 else math.ceil(share * mine))
+    losses = part.losses(hashes[held], w[held])
+    there = np.unique(X[held], axis=0, return_inverse=True)[1].ravel()
+    assert sorted(losses.tolist()) == sorted(np.bincount(there, w[held]).tolist())
+    np.testing.assert_array_equal(part.hashes, again.hashes)
 
 
 AUTO = [{"growth": "paper"}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]
@@ -221,27 +213,27 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     X, y = (part[:n] for part in digits)
     y = np.where(np.random.default_rng(0).random(n) < 0.15, y[::-1], y)  # no model is perfect
     model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
-    hashes = salted(sampling_hashes(X, np.abs(X).max(axis=0)), 0)
-    parts = [part.items >= 0 for part in hold_out(hashes, y, None, 10)]
+    hashes, items = items_of(X, y, np.ones(n))
+    part = hold_out(items, 10)
+    held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y])
     path = model.path_
-    wrong = {}  # on all parts
-    for held in parts:
-        # The same models come out where the held-out rows are not there at all.
-        largest = int(path.clusters.max())
-        if "refine" not in parameters:
-            other = DiscriminativeKMeans(largest, **parameters).fit(X[~held], y[~held])
-            for k in path.clusters:
-                there = other.at(int(k))
-                wrong[k] = wrong.get(k, 0) + (there.predict(X[held]) != y[held]).sum()
+    wrong = {}
+    # The same models come out where the held-out rows are not there at all.
+    largest = int(path.clusters.max())
+    if "refine" not in parameters:
+        other = DiscriminativeKMeans(largest, **parameters).fit(X[~held], y[~held])
+        for k in path.clusters:
+            wrong[k] = (other.at(int(k)).predict(X[held]) != y[held]).sum()
     for row in path:
         k = row["clusters"]
+        assert k <= max(10, n // 10), "at most a tenth of the rows"
         if k != model.n_clusters_:
             there = model.at(k)
-            assert there.cluster_sizes_.sum() == pytest.approx((~parts[0]).sum())
-            error = 1 - there.score(X[~parts[0]], y[~parts[0]])
+            assert there.cluster_sizes_.sum() == pytest.approx((~held).sum())
+            error = 1 - there.score(X[~held], y[~held])
             assert row["training_error"] == pytest.approx(error)
-        if k in wrong and k < 40:  # at the end, a budget makes growth settle
-            assert row["heldout_error"] == pytest.approx(wrong[k] / n)
+        if k in wrong and k < largest:  # at the end, a budget makes growth settle
+            assert row["heldout_error"] == pytest.approx(wrong[k] / held.sum())
     chosen = path.clusters == model.n_clusters_
     assert path.heldout_error[chosen][0] <= 1.2 * path.heldout_error.min() + 0.02
     fixed = DiscriminativeKMeans(model.n_clusters_, **parameters).fit(X, y)
@@ -310,7 +302,8 @@ def test_going_on_keeps_to_the_number_once_chosen(digits):
     X, y = digits
     model = DiscriminativeKMeans("auto").fit(X[:500], y[:500])
     chosen = model.n_clusters_
-    model.partial_fit(X[500:], y[500:])
+    with pytest.warns(UserWarning, match="first call chose .* set max_clusters"):
+        model.partial_fit(X[500:], y[500:])
     assert model.n_clusters_ <= chosen
     again = DiscriminativeKMeans("auto", warm_start=True).fit(X[:500], y[:500])
     assert again.fit(X, y).n_clusters_ <= chosen

@@ -130,7 +130,7 @@ def test_margins_are_loaded_when_they_are_needed(monkeypatch):
     monkeypatch.setattr(Shelf, "get", lambda self, t: got.append(t) or original(self, t))
     spilled.visit(assignment.AssignOwn(prototypes).visit, setting, X)
     without = len(got)
-    moved = spilled.visit(margin_sums.CountMoved(1, 2).visit, setting, None)
+    moved = spilled.visit(margin_sums.CountMoved((1,), (2,)).visit, setting, None)
     assert (moved, len(got) - without) == (0, without + 2 * 5)
     assert len(spilled.tickets) == without + 2 * 5
     shelf.close()

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
+    from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
@@ -18,6 +19,7 @@ __all__ = [
     "Condenser",
     "DiscriminativeKMeans",
     "DiscriminativeKMedoids",
+    "Landmarks",
     "ModelFileError",
     "OverfittingWarning",
     "__version__",
@@ -32,6 +34,7 @@ _MODULES = {
     **dict.fromkeys(("ModelFileError", "load", "save"), "files.model_file"),
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
+    "Landmarks": "landmarks",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -118,7 +118,7 @@ class DiscriminativeKMeans(
         At most four per core are started. It affects the speed, never the result.
     verbose : int, default=0
         1 logs a line per round to the logger "dkmeans" at level INFO, or writes it to stderr if
-        logging is not set up; 2 also logs every pass of refinement, and the trials of "auto".
+        logging is not set up, the trials of "auto" first; 2 also logs every pass of refinement.
 
     Attributes
     ----------

@@ -4,6 +4,7 @@ Nothing here changes the estimator: it publishes the returned value at once.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from math import nan
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
 from dkmeans.fitted import Fitted
-from dkmeans.growth.auto import Choice, attempt, choose
+from dkmeans.growth.auto import Search, most_clusters, search
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out
 from dkmeans.growth.rules import Continuation
@@ -21,6 +22,7 @@ from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
+from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import History
@@ -51,50 +53,47 @@ def fit(
 
         listeners = [*listeners, hear]
         callbacks.begin("trial" if prepared.search else "round")
-        run, choice = start_run(prepared, listeners)
-        if choice is not None:
+        run, found = start_run(prepared, listeners)
+        if found is not None:
             callbacks.begin("round")
         growth = _grow_and_refine(run, prepared.source.weight_unit, listeners)
-        fitted = to_fitted(prepared, run, growth, choice)
+        fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
     return fitted
 
 
 def start_run(
     prepared: PreparedFit, listeners: Sequence[progress.Listener] = ()
-) -> tuple[Run, Choice | None]:
+) -> tuple[Run, Search | None]:
     """Set up the run on all rows; choose its number of clusters first, if that is to be done."""
     if not prepared.search:
         return prepared.run(), None
-    choice = _choose_clusters(prepared, listeners)
-    return prepared.run(choice.n_clusters), choice
+    found = _search(prepared, listeners)
+    return prepared.run(found.n_clusters), found
 
 
-def _choose_clusters(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Choice:
+def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Search:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
     rows = prepared.source.rows
-    hashes, y, weights = rows.sampling_hashes(), rows.classes(), rows.weights()
-    n_classes = len(np.unique(y if weights is None else y[weights > 0]))
-    ended = False
+    items = rows.items()
+    n_classes = len(np.unique(items.classes))
+    held_out = hold_out(items, rows.n_classes)
+    rules = replace(prepared.rules, max_clusters=most_clusters(held_out, n_classes))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
-        nonlocal ended
         step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
-        asked = progress.tell(listeners, step)
-        ended = asked and prepared.can_end_search
-        return ended
+        return progress.tell(listeners, step) and prepared.can_end_search
 
-    attempts, weight = [], 0.0
-    for part in hold_out(hashes, y, weights, len(prepared.training.classes)):
-        # Half as many prototypes as rows would not be a summary of them.
-        most = max(n_classes, part.n_left // 2)
-        with rows.holding_out(hashes, part.lowest, part.highest) as others:
-            run = Run(others, replace(prepared.rules, max_clusters=most))
-            attempts.append(attempt(run, part, prepared.source.weight_unit, n_classes, tell))
-        weight += part.weight
-        if ended:
-            break
-    return choose(attempts, weight, n_classes)
+    with ExitStack() as ending:
+        held = None
+        if len(held_out.hashes):
+            draw = Draw(
+                rows.facts.largest, held_out.lowest, held_out.highest, np.ones(rows.n_classes)
+            )
+            held = ending.enter_context(rows.drawn(draw))
+        others = ending.enter_context(rows.holding_out(held_out.lowest, held_out.highest))
+        about = held_out, held, rows.facts.largest, prepared.source.weight_unit, n_classes
+        return search(Run(others, rules), *about, tell)
 
 
 def _grow_and_refine(
@@ -105,12 +104,14 @@ def _grow_and_refine(
     trail = Trail()
     ended: State | None = None  # the last state so far, and its training and held-out errors
     errors = nan, nan
-    for state in grow(run):
+    rounds = grow(run)
+    for state in rounds:
         if isinstance(state, State):  # not a pass of refinement
             if ended is not None and len(ended.prototypes) != len(state.prototypes):
                 trail.add(waypoint(run, ended, errors))
-            run.rows.label_all(state.prototypes)
-            ended, errors = state, run.rows.errors(state.prototypes.classes)
+            rows = run.rows if state.sample is None else state.sample.rows
+            rows.label_all(state.prototypes)
+            ended, errors = state, rows.errors(state.prototypes.classes)
         if state.round:
             records.append(state.record(weight_unit))
             step = progress.Step(
@@ -122,6 +123,11 @@ def _grow_and_refine(
             if progress.tell(listeners, step):
                 break
     assert ended is not None
+    if ended.sample is not None:  # ended early
+        rounds.close()  # the sample is no longer needed
+        ended = run.on_all_rows(ended)
+        errors = run.rows.errors(ended.prototypes.classes)
+        records.append(ended.record(weight_unit))
     trail.add(waypoint(run, ended, errors))
     # A refinement that was ended early does not count, so its passes are not in the history.
     history = History.from_records([r for r in records if r["round"] <= ended.round])

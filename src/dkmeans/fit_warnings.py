@@ -17,7 +17,10 @@ class OverfittingWarning(UserWarning):
 
 
 def warn_about(fitted: Fitted, estimator: Any, how: Continuation, stacklevel: int) -> None:
-    """Warn about overfitting, if all rows were given, and about a fit that ran out of rounds."""
+    """Warn about overfitting, if all rows were given, and about fits that could not go on.
+
+    These ran out of rounds, or had to keep a number of clusters that was chosen on few rows.
+    """
     k, budget, labels = fitted.n_clusters, estimator.max_clusters, fitted.labels
     n_rows = 0 if labels is None else len(labels)
     if (
@@ -30,6 +33,14 @@ def warn_about(fitted: Fitted, estimator: Any, how: Continuation, stacklevel: in
             "every label, so noise is probably fitted too: set max_clusters (a budget, or "
             "'auto') or min_cluster_size.",
             OverfittingWarning,
+            stacklevel=stacklevel + 1,
+        )
+    if how is Continuation.NEW_ROWS and budget == "auto":
+        warnings.warn(
+            'max_clusters="auto" keeps the number of clusters that the first call chose on its '
+            f"rows alone, so there are {k} clusters now: set max_clusters to the number that all "
+            "batches together need.",
+            UserWarning,
             stacklevel=stacklevel + 1,
         )
     finished = fitted.converged or fitted.n_iter < estimator.max_iter

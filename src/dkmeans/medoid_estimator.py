@@ -225,7 +225,7 @@ class DiscriminativeKMedoids(
         """
         check_is_fitted(self)
         kind = kind_for(self)
-        X = kind.read_new(self, X)
+        X = kind.read_new(self, X, self.n_medoids_)
         return kind.to_medoids(X, self._fitted.medoids, self._fitted.kept)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
@@ -373,7 +373,7 @@ class DiscriminativeKMedoids(
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
         kind, model = kind_for(self), self._fitted
-        X = kind.read_new(self, X)
+        X = kind.read_new(self, X, self.n_medoids_)
         n_rows = n_rows_of(X)
         classes = label_errors.known_classes(model.classes, y, n_rows)
         weights = check_sample_weight(sample_weight, n_rows)

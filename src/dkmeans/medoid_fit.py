@@ -25,6 +25,7 @@ from dkmeans.data.value_checks import (
 from dkmeans.fitted_medoids import FittedMedoids
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.tally import exact_totals
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.medoids.choose import Waypoint, choose
 from dkmeans.medoids.grow import Stage, grow
 from dkmeans.medoids.problem import Problem, integer_weights
@@ -117,9 +118,10 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FittedMedoids:
     factors = class_weights(estimator.class_weight, classes, codes, weights)
     counted = _counted(codes, weights, factors)
     _check_budget(estimator.max_medoids, codes if counted is None else codes[counted > 0])
-    items = kind.items(X, codes, counted)
-    problem = _problem(items, factors, threads_of(estimator))
-    last, waypoints, records = _run(estimator, problem, items)
+    with single_threaded_blas:
+        items = kind.items(X, codes, counted)
+        problem = _problem(items, factors, threads_of(estimator))
+        last, waypoints, records = _run(estimator, problem, items)
     medoids = items.rows[last.medoids]
     kept = kind.keep(X, medoids)
     labels = kind.label(X, items, last.medoids, kept)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dkmeans.data.validation import Training
 from dkmeans.fitted import Fitted, GrowthPath, TrainingClasses
-from dkmeans.growth.auto import Choice
+from dkmeans.growth.auto import Search
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
@@ -27,7 +27,7 @@ class Growth:
     trail: Trail
 
 
-def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | None) -> Fitted:
+def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | None) -> Fitted:
     """Compute all that is published about the end of a run."""
     training, rows, unit = prepared.training, prepared.source.rows, prepared.source.weight_unit
     state, now = growth.state, growth.state.prototypes
@@ -44,10 +44,12 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
         sizes = exact_totals(labels, training.sample_weight, len(now))
     else:
         sizes = _sizes(training, unit, now, earlier)
-    if choice is None:
-        path, growth_path = _path(growth.trail, growth.history, run.tree, training, unit)
+    history = growth.history
+    if search is None:
+        path, growth_path = _path(growth.trail, history, run.tree, training, unit)
     else:
-        path, growth_path = _path_of_search(choice, growth.trail, training, unit)
+        path, growth_path = _path_of_search(search, growth.trail, training, unit)
+        history = history.after(search.summary())
     before = None if prepared.before is None else prepared.before.prototypes
     all_rows = prepared.how is not Continuation.NEW_ROWS
     return Fitted(
@@ -60,7 +62,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, choice: Choice | 
         exemplars=exemplars,
         n_iter=state.round,
         converged=run.converged,
-        history=growth.history,
+        history=history,
         tree=tree,
         changes=describe_changes(before, now, tree, run.tree.call),
         earlier_rows=earlier,
@@ -92,15 +94,14 @@ def _path(
 
 
 def _path_of_search(
-    choice: Choice, trail: Trail, training: Training, unit: float
+    search: Search, trail: Trail, training: Training, unit: float
 ) -> tuple[Path, GrowthPath]:
     """Describe the numbers of clusters that were tried, and the chosen one fitted on all rows."""
     *_, last = trail
-    first = choice.first
-    errors = [w.heldout_error for w in first.trail if len(w) == len(last)]
-    first.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
-    history = History.from_records(first.records)
-    return _path(first.trail, history, first.tree, training, unit)
+    errors = [w.heldout_error for w in search.trail if len(w) == len(last)]
+    search.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
+    history = History.from_records(search.records)
+    return _path(search.trail, history, search.tree, training, unit)
 
 
 def _sizes(training: Training, unit: float, prototypes: Prototypes, earlier: EarlierRows) -> Floats:

@@ -178,8 +178,7 @@ def _rules(
     max_clusters = estimator.max_clusters
     if max_clusters == "auto":
         # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
-        most = None if before is None else max(before.n_clusters, training.n_classes)
-        max_clusters = most
+        max_clusters = None if before is None else max(before.n_clusters, training.n_classes)
     return Rules(
         estimator.repulsion,
         max_clusters,

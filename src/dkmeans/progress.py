@@ -74,7 +74,7 @@ class RoundLog:
     Parameters
     ----------
     verbose : int
-        1 logs every tenth pass of refinement and no trials; 2 logs everything.
+        1 logs every tenth pass of refinement; 2 logs everything.
     """
 
     def __init__(self, verbose: int) -> None:
@@ -91,11 +91,8 @@ class RoundLog:
         self._seconds += record["seconds"]
         if step.is_trial and self._is_first("trial"):
             _log("choosing the number of clusters on held-out rows")
-        if self._verbose < 2:
-            if step.is_trial:
-                return
-            if record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
-                return
+        if self._verbose < 2 and record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
+            return
         if self._is_first("round"):
             _log(f"{'round':>5}  {'phase':<7} {'clusters':>8} {'impurity':>9} {'seconds':>8}")
         phase = "try" if step.is_trial else record["phase"]

@@ -157,10 +157,16 @@ def _count_moved(of_row: Indices, old_of_row: Indices, now: Indices) -> int:
 
 
 @compiled
+def _add_row(row: Floats, factor: float, total: Floats) -> None:
+    for j in range(len(row)):
+        total[j] += factor * row[j]
+
+
+@compiled
 def _add(gram: Floats, of_row: Indices, sums: Floats) -> None:
     for i in range(len(of_row)):
         if of_row[i] >= 0:
-            sums[of_row[i]] += gram[i]
+            _add_row(gram[i], 1.0, sums[of_row[i]])
 
 
 @compiled
@@ -197,9 +203,9 @@ def _amend(
         came, went = of_row[i], now[old_of_row[i]] if old_of_row[i] >= 0 else -1
         if came != went:
             if came >= 0:
-                sums[came] += gram[i]
+                _add_row(gram[i], 1.0, sums[came])
             if went >= 0:
-                sums[went] -= gram[i]
+                _add_row(gram[i], -1.0, sums[went])
 
 
 def repelled_centers(

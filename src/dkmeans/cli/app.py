@@ -118,6 +118,13 @@ def fit(
     features: Annotated[
         bool, typer.Option("--features", help="List every feature, not only some.")
     ] = False,
+    precomputed: Annotated[
+        bool,
+        typer.Option("--precomputed", help="TRAIN is a .npy matrix of distances between rows."),
+    ] = False,
+    label_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
+    ] = None,
     n_components: o.Components = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
@@ -126,7 +133,8 @@ def fit(
 
     Numbers are scaled and missing ones replaced; text becomes categories; Booleans and dates become
     numbers. Columns that count rows, are different in every row or always the same are left out,
-    and a line says so. `dkmeans columns` shows what each column is taken for.
+    and a line says so. `dkmeans columns` shows what each column is taken for. With --precomputed,
+    rows are chosen as prototypes (medoids) by the distances between all rows.
     """
     from dataclasses import replace
 
@@ -145,6 +153,13 @@ def fit(
         quiet=quiet,
     )
     options = replace(options, test=test, reject=reject, force=force, list_features=features)
+    if precomputed:
+        from dkmeans.cli.medoid_command import run_fit_distances
+
+        run_fit_distances(train, label_file, label, options)
+        return
+    if label_file is not None:
+        raise InputError("--label-file is for --precomputed: name a column of TRAIN with --label.")
     wanted = o.wanted(
         label,
         weight=weight,

@@ -85,7 +85,7 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
 def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
     """Make the estimator that the options ask for."""
     return DiscriminativeKMeans(
-        _budget(options.max_clusters),
+        budget_of(options.max_clusters),
         refine=options.refine,  # type: ignore[arg-type]
         growth=options.growth,  # type: ignore[arg-type]
         metric=options.metric,  # type: ignore[arg-type]
@@ -107,7 +107,8 @@ def make_model(estimator: Any, rows: Rows, options: FitOptions) -> Any:
     return make_pipeline(StandardScaler(), estimator)
 
 
-def _budget(text: str | None) -> Any:
+def budget_of(text: str | None) -> Any:
+    """Read `--max-clusters`."""
     if text is None or text == "auto":
         return text
     if not text.isascii() or not text.isdigit() or int(text) < 1:

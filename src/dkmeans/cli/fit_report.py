@@ -68,22 +68,27 @@ def report(
 ) -> None:
     """Print the result of a fit."""
     core = model.core
+    n_prototypes = len(model.prototype_classes)
+    counts = _totals(model.prototype_classes, np.ones(n_prototypes))
+    fitted = "; no swap lowers the cost" if model.is_medoids else "; every label is fitted"
     if list_features:
         show_features(console, model)
         console.print()
     elif model.names:
         say(console, f"Features: {describe_kinds(model.kinds or _all_numbers(model.names))}.")
-    counts = _totals(core.cluster_classes_, np.ones(core.n_clusters_))
     say(
         console,
-        f"{plural(core.n_clusters_, 'cluster')} of {plural(len(counts), 'class')} after "
+        f"{plural(n_prototypes, model.noun)} of {plural(len(counts), 'class')} after "
         f"{plural(core.n_iter_, 'round')}, {seconds:.1f} s"
-        f"{'; every label is fitted' if core.converged_ else ''}.",
+        f"{fitted if core.converged_ else ''}.",
     )
     judged = [("training", training), *([("test", test)] if test else [])]
-    titles = ["clusters", *(f"{title}\nerror %" for title, _ in judged)]
+    titles = [f"{model.noun}s", *(f"{title}\nerror %" for title, _ in judged)]
     if console.width < _NARROW:
-        titles = ["clus-\nters", *(f"{title[:5]}\nerr %" for title, _ in judged)]
+        titles = [
+            f"{model.noun[:4]}-\n{model.noun[4:]}s",
+            *(f"{title[:5]}\nerr %" for title, _ in judged),
+        ]
     table = grid("class", "rows", *titles)
     labels = sorted({*training.rows, *(test.rows if test else ())})
     shown = _worst(labels, judged[-1][1])
@@ -100,7 +105,7 @@ def report(
     table.add_row(
         "all",
         f"{sum(training.rows.values()):,.10g}",
-        f"{core.n_clusters_:,}",
+        f"{n_prototypes:,}",
         *(percent(errors.error) for _, errors in judged),
     )
     console.print()

@@ -40,6 +40,9 @@ def run_inspect(
         console.print(f"{title:<11}", style="bold", end="")
         say(console, text)
     console.print()
+    if model.is_medoids:
+        _medoids(console, model, clusters=clusters)
+        return
     _classes(console, model.core)
     if features:
         console.print()
@@ -133,16 +136,42 @@ def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
     core = model.core
     facts = [
         ("model", f"{path.name} ({file_size(path.stat().st_size)}): {_kind(model)}"),
-        ("features", _features(model)),
+        ("rows" if model.takes_distances else "features", _features(model)),
         ("classes", f"{len(core.classes_)}: {listing(map(label_text, core.classes_))}"),
-        ("clusters", f"{core.n_clusters_:,}"),
+        (f"{model.noun}s", f"{len(model.prototype_ids):,}"),
         ("parameters", _parameters(core)),
-        ("training", _training(core)),
+        ("training", _medoid_training(core) if model.is_medoids else _training(core)),
     ]
     return facts
 
 
+def _medoid_training(core: Any) -> str:
+    parts = [f"{np.sum(core.medoid_sizes_):,.10g} rows"]
+    if hasattr(core, "path_"):
+        parts.append(f"error {percent(float(core.path_.training_error[-1]))} %")
+    parts.append(plural(core.n_iter_, "round"))
+    ending = "no swap lowers the cost" if core.converged_ else "ended before convergence"
+    return ", ".join([*parts, ending])
+
+
+def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:
+    """List the classes, or every medoid."""
+    labels, sizes = model.prototype_classes, model.prototype_sizes
+    if clusters:
+        table = grid("class", "medoid\n(row)", "rows")
+        for label, row, size in zip(labels, model.prototype_ids, sizes, strict=True):
+            table.add_row(label_text(label), f"{row:,}", f"{size:,.10g}")
+    else:
+        table = grid("class", "medoids", "rows")
+        for label in model.core.classes_:
+            mine = labels == label
+            table.add_row(label_text(label), f"{mine.sum():,}", f"{sizes[mine].sum():,.10g}")
+    show(console, table)
+
+
 def _kind(model: LoadedModel) -> str:
+    if model.takes_distances:
+        return "discriminative k-medoids, of distances"
     if not model.has_steps:
         how = "rows as they are"
     elif is_scaled(model.whole):
@@ -152,10 +181,12 @@ def _kind(model: LoadedModel) -> str:
         how += ", categories one-hot" if Kind.CATEGORY in model.kinds.values() else ""
     else:
         how = "after " + ", ".join(type(step).__name__ for _, step in model.whole.steps[:-1])
-    return f"discriminative k-means, {how}"
+    return f"discriminative k-{'medoids' if model.is_medoids else 'means'}, {how}"
 
 
 def _features(model: LoadedModel) -> str:
+    if model.takes_distances:
+        return f"{model.core.n_features_in_:,}, of which distances are known"
     count = plural(model.core.n_features_in_, "feature")
     if model.kinds:
         return f"{count} of {describe_kinds(model.kinds)}"

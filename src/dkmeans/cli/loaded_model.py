@@ -18,8 +18,38 @@ class LoadedModel:
 
     @property
     def core(self) -> Any:
-        """The `DiscriminativeKMeans`."""
+        """The `DiscriminativeKMeans` or `DiscriminativeKMedoids`."""
         return self.whole[-1] if hasattr(self.whole, "steps") else self.whole
+
+    @property
+    def is_medoids(self) -> bool:
+        """Whether prototypes are rows."""
+        return hasattr(self.core, "medoid_indices_")
+
+    @property
+    def takes_distances(self) -> bool:
+        """Whether rows to predict are distances."""
+        return self.is_medoids and self.core.metric == "precomputed"
+
+    @property
+    def noun(self) -> str:
+        """What a prototype is called."""
+        return "medoid" if self.is_medoids else "cluster"
+
+    @property
+    def prototype_classes(self) -> Any:
+        """Class label of each prototype."""
+        return self.core.medoid_classes_ if self.is_medoids else self.core.cluster_classes_
+
+    @property
+    def prototype_ids(self) -> Any:
+        """Id of each prototype; of medoids, the training row."""
+        return self.core.medoid_indices_ if self.is_medoids else self.core.cluster_ids_
+
+    @property
+    def prototype_sizes(self) -> Any:
+        """Weight of the training rows of each prototype."""
+        return self.core.medoid_sizes_ if self.is_medoids else self.core.cluster_sizes_
 
     @property
     def has_steps(self) -> bool:

@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dkmeans.cli.array_files import is_array_file, read_arrays
 from dkmeans.cli.console import label_text, plural, say, stderr, stdout
+from dkmeans.cli.distance_files import open_distances
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.image_folders import ImageShape, image_frame, list_images
 from dkmeans.cli.inputs import check_input, holds_images, resolve_input
@@ -33,6 +34,7 @@ from dkmeans.tables.kinds import Kind, of_arrow
 from dkmeans.tables.reading import to_frame
 
 COLUMNS = ("class", "probability", "cluster_id", "distance")
+MEDOID_COLUMNS = ("class", "probability", "medoid", "distance")
 _DISTANCES = 1 << 22  # distances to prototypes held at once
 _IMAGES = 1024  # images read at once
 _ARRAY_ROWS = 1 << 16  # rows of an array predicted at once
@@ -63,7 +65,7 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
     console = stderr()
     for note in source.notes if not options.quiet else ():
         say(console, note)
-    columns = [*COLUMNS]
+    columns = [*(MEDOID_COLUMNS if model.is_medoids else COLUMNS)]
     if hasattr(model.core, "rejection_"):
         columns.append("known")
     shown = len(columns)
@@ -104,6 +106,8 @@ def run_predict(path: Path, data: Path, options: PredictOptions) -> None:
 def source_of(data: Path, model: LoadedModel, options: PredictOptions) -> "_Source":
     """Prepare to read the rows that a model predicts, in batches."""
     data = resolve_input(data)
+    if model.takes_distances:
+        return _Distances(data, model, options)
     check_input(data)
     if holds_images(data):
         return _Images(data, model)
@@ -131,7 +135,7 @@ def predictions(
     shares = np.zeros((n, len(core.classes_)))
     tells, known = hasattr(core, "rejection_"), np.zeros(n, dtype=bool)
     rows = np.flatnonzero(~lost)
-    step = max(1, _DISTANCES // core.n_clusters_)
+    step = max(1, _DISTANCES // len(model.prototype_ids))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         scaled = model.scaled(take_rows(X, some))
@@ -141,12 +145,12 @@ def predictions(
         shares[some] = core.predict_proba(scaled)
         if tells:
             known[some] = core.is_known(scaled)
-    label = core.cluster_classes_[nearest]
+    label = model.prototype_classes[nearest]
     code = np.searchsorted(core.classes_, label)
     columns = [
         pa.array(label.tolist() if label.dtype.kind in "UO" else label, mask=lost),
         pa.array(shares[np.arange(n), code], mask=lost),
-        pa.array(core.cluster_ids_[nearest], mask=lost),
+        pa.array(model.prototype_ids[nearest], mask=lost),
         pa.array(distance, mask=lost),
     ]
     if tells:
@@ -354,3 +358,30 @@ class _Arrays(_Source):
             if self._names is not None:
                 rows = named_columns([pa.array(column) for column in X.T], self._names)
             yield [], rows, bad
+
+
+class _Distances(_Source):
+    """Distances to all training rows, or to the medoids only, for models without features."""
+
+    def __init__(self, path: Path, model: LoadedModel, options: PredictOptions) -> None:
+        self._X = open_distances(path)
+        widths = (model.core.n_features_in_, model.core.n_medoids_)
+        if self._X.shape[1] not in widths:
+            raise InputError(
+                f"{path.name} has {plural(self._X.shape[1], 'column')}; distances to the "
+                f"{widths[0]:,} training rows of the model are needed, or to its {widths[1]:,} "
+                "medoids."
+            )
+        self._path, self._options = path, options
+        self.n_rows = len(self._X)
+
+    def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
+        for start in range(0, len(self._X), _ARRAY_ROWS):
+            X = np.asarray(self._X[start : start + _ARRAY_ROWS])
+            bad: npt.NDArray[np.bool_] = np.isnan(X.max(axis=1))
+            if bad.any() and not self._options.skip_missing:
+                raise InputError(
+                    f"{self._path.name}: {count_missing(bad)}. Fill them in, or leave their "
+                    "predictions empty with --skip-missing."
+                )
+            yield [], X, bad

@@ -53,7 +53,7 @@ def describe(
         if (table := getattr(fitted, name)) is not None
     }
     scalars = {
-        name: _plain(name, value)
+        name: plain(name, value)
         for name in _SCALARS
         if (value := getattr(fitted, name)) is not None
     }
@@ -94,7 +94,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
         room <= _MIN_LABEL_BYTES + _LABEL_BYTES_PER_BYTE * size,
         "has class labels too long for so many prototypes",
     )
-    names = _read_names(document["feature_names"], document["n_features"])
+    names = read_names(document["feature_names"], document["n_features"])
     listed = document["tables"]
     require(isinstance(listed, dict) and set(listed) <= set(TABLES), "has unknown tables")
     tables: dict[str, Any] = {name: restore(name, listed[name], classes, arrays) for name in listed}
@@ -106,13 +106,13 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     check_tree(tables, prototypes, classes)
     check_rejection(tables, prototypes, classes)
     earlier = EarlierRows(
-        _take(arrays, "memory_ids"),
-        codes(_take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),
-        _take(arrays, "memory_weights"),
-        _take(arrays, "memory_sums"),
+        take(arrays, "memory_ids"),
+        codes(take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),
+        take(arrays, "memory_weights"),
+        take(arrays, "memory_sums"),
     )
     check_earlier_rows(earlier, prototypes)
-    sizes = _take(arrays, "sizes")
+    sizes = take(arrays, "sizes")
     require(
         sizes.shape == prototypes.ids.shape
         and sizes.dtype == np.float64
@@ -167,15 +167,22 @@ def _parameters(model: DiscriminativeKMeans) -> Document:
     # The path of a checkpoint is private to the machine that fitted the model.
     found = {name: getattr(model, name) for name in known} | {"checkpoint": None}
     validation.check_parameters(found)
-    weights = found.pop("class_weight")
-    if isinstance(weights, dict):
-        keys = [_plain("class_weight", key) for key in weights]
-        values = [_plain("class_weight", value) for value in weights.values()]
-        weights = {"classes": keys, "weights": values}
-    return {name: _plain(name, value) for name, value in found.items()} | {"class_weight": weights}
+    weights = store_class_weight(found.pop("class_weight"))
+    return {name: plain(name, value) for name, value in found.items()} | {"class_weight": weights}
 
 
-def _plain(name: str, value: Any) -> Any:
+def store_class_weight(weights: Any) -> Any:
+    """Convert class weights to what JSON has."""
+    if not isinstance(weights, dict):
+        return weights
+    keys = [plain("class_weight", key) for key in weights]
+    return {
+        "classes": keys,
+        "weights": [plain("class_weight", value) for value in weights.values()],
+    }
+
+
+def plain(name: str, value: Any) -> Any:
     """Convert a scalar to a type that JSON has."""
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None or isinstance(plain, bool | int | float | str):
@@ -190,16 +197,8 @@ def _read_parameters(found: Any) -> dict[str, Any]:
         name = min(unknown)[:40]
         raise RefusedError(f"has the parameter {name!r}, unknown here", "update dkmeans")
     parameters = dict(found)
-    weights = parameters.get("class_weight")
-    if isinstance(weights, dict):
-        wrong = "has a class_weight that does not make sense"
-        require(set(weights) == {"classes", "weights"}, wrong)
-        keys, values = weights["classes"], weights["weights"]
-        require(isinstance(keys, list) and isinstance(values, list), wrong)
-        require(all(isinstance(x, bool | int | float | str) for x in keys), wrong)
-        require(all(type(x) in (int, float) and 0 <= x < np.inf for x in values), wrong)
-        require(len(keys) == len(values) == len(set(keys)), wrong)
-        parameters["class_weight"] = dict(zip(keys, values, strict=True))
+    if "class_weight" in parameters:
+        parameters["class_weight"] = read_class_weight(parameters["class_weight"])
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
     try:
         validation.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
@@ -208,7 +207,22 @@ def _read_parameters(found: Any) -> dict[str, Any]:
     return parameters
 
 
-def _read_names(names: Any, n_features: Any) -> npt.NDArray[Any] | None:
+def read_class_weight(weights: Any) -> Any:
+    """Check class weights, and make a dict of them if they were one."""
+    if not isinstance(weights, dict):
+        return weights
+    wrong = "has a class_weight that does not make sense"
+    require(set(weights) == {"classes", "weights"}, wrong)
+    keys, values = weights["classes"], weights["weights"]
+    require(isinstance(keys, list) and isinstance(values, list), wrong)
+    require(all(isinstance(x, bool | int | float | str) for x in keys), wrong)
+    require(all(type(x) in (int, float) and 0 <= x < np.inf for x in values), wrong)
+    require(len(keys) == len(values) == len(set(keys)), wrong)
+    return dict(zip(keys, values, strict=True))
+
+
+def read_names(names: Any, n_features: Any) -> npt.NDArray[Any] | None:
+    """Check the names of features, if there are any."""
     require(type(n_features) is int and n_features >= 1, "does not say how many features")
     if names is None:
         return None
@@ -248,13 +262,14 @@ def _read_rows(arrays: Arrays, n_clusters: int) -> dict[str, Any]:
         found["exemplars"] = exemplars.astype(np.intp)
     if "conflict_rows" in arrays:
         rows = codes(arrays.pop("conflict_rows"), 1 << 62, wrong)
-        ends = codes(_take(arrays, "conflict_ends"), len(rows) + 1, wrong)
+        ends = codes(take(arrays, "conflict_ends"), len(rows) + 1, wrong)
         require(bool((np.diff(ends, prepend=0) > 0).all()), wrong)
         require((int(ends[-1]) if len(ends) else 0) == len(rows), wrong)
         found["conflicts"] = np.split(rows, ends[:-1]) if len(ends) else []
     return found
 
 
-def _take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
+def take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
+    """Remove an array that must be there."""
     require(name in arrays, f"lacks {name}")
     return arrays.pop(name)

@@ -7,10 +7,11 @@ import numpy as np
 
 import dkmeans
 from dkmeans.atomic import write_atomically
-from dkmeans.files import contents, scaler
+from dkmeans.files import contents, medoid_contents, scaler
 from dkmeans.files.container import Arrays, Document, pack, unpack
 from dkmeans.files.packing import pack_arrays, unpack_arrays
 from dkmeans.files.refusal import RefusedError, require
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -32,7 +33,7 @@ def save(
 
     Parameters
     ----------
-    model : DiscriminativeKMeans, or Pipeline that ends in one
+    model : DiscriminativeKMeans, DiscriminativeKMedoids, or Pipeline that ends in one
         The model; it must be fitted. The steps before it may be the usual transformers:
         StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PowerTransformer,
         QuantileTransformer, PCA, TruncatedSVD, VarianceThreshold, SimpleImputer, OneHotEncoder,
@@ -47,8 +48,13 @@ def save(
         Whether to include the models with fewer clusters, for `at`. They take several times the
         space of the model itself.
     """
-    before, estimator = scaler.split(model)
-    arrays, document = contents.describe(estimator, with_labels=with_labels, with_path=with_path)
+    before, estimator = scaler.stored_parts(model)
+    if isinstance(estimator, DiscriminativeKMedoids):
+        arrays, document = medoid_contents.describe(estimator, with_labels=with_labels)
+    else:
+        arrays, document = contents.describe(
+            estimator, with_labels=with_labels, with_path=with_path
+        )
     document["scaling"] = None
     if scaler.is_scaled(model):
         more, document["scaling"] = scaler.describe(model)
@@ -76,7 +82,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    model : DiscriminativeKMeans or Pipeline
+    model : DiscriminativeKMeans, DiscriminativeKMedoids or Pipeline
         Predictions and further fits are the same as with the saved model, to the last bit. (Steps
         that multiply matrices, such as PCA, may round otherwise.) The models with fewer clusters
         (`at`) are there if they were saved.
@@ -101,7 +107,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _rebuild(arrays: Arrays, document: Document, size: int) -> Any:
     """Rebuild a model from the contents of a file of some size, all of it checked."""
     left = unpack_arrays(arrays, document.get("packed", {}))
-    model: Any = contents.rebuild(left, document, size)
+    kind = document.get("estimator")
+    require(kind in (None, medoid_contents.KIND), "is a model of an unknown kind", "update dkmeans")
+    module: Any = contents if kind is None else medoid_contents
+    model: Any = module.rebuild(left, document, size)
     if document.get("scaling") is not None:
         model = scaler.rebuild(left, document["scaling"], model)
     elif "pipeline" in left:

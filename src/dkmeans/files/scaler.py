@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import require
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 _ARRAYS = ("mean_", "var_", "scale_", "n_samples_seen_")
 
@@ -20,10 +21,20 @@ def split(model: Any) -> tuple[list[Any], DiscriminativeKMeans]:
 
     The estimator must be fitted.
     """
+    return _split(model, (DiscriminativeKMeans,), "a DiscriminativeKMeans")
+
+
+def stored_parts(model: Any) -> tuple[list[Any], Any]:
+    """Do the same for all estimators that model files hold."""
+    kinds = (DiscriminativeKMeans, DiscriminativeKMedoids)
+    return _split(model, kinds, "a DiscriminativeKMeans or DiscriminativeKMedoids")
+
+
+def _split(model: Any, kinds: tuple[type, ...], names: str) -> tuple[list[Any], Any]:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    if not steps or not isinstance(steps[-1], DiscriminativeKMeans):
+    if not steps or not isinstance(steps[-1], kinds):
         raise TypeError(
-            "Files hold a DiscriminativeKMeans, or a Pipeline that ends in one, not "
+            f"Files hold {names}, or a Pipeline that ends in one, not "
             f"{_name(model)}: use joblib.dump, whose files must be loaded only if you trust their "
             "origin."
         )
@@ -56,7 +67,7 @@ def describe(pipeline: Pipeline) -> tuple[Arrays, Document]:
     }
 
 
-def rebuild(arrays: Arrays, document: Any, model: DiscriminativeKMeans) -> Pipeline:
+def rebuild(arrays: Arrays, document: Any, model: Any) -> Pipeline:
     """Rebuild the pipeline; entries that are used are removed from `arrays`."""
     wrong = "has a scaling that does not make sense"
     entries = {"steps", "with_mean", "with_std", "feature_names"}

@@ -8,8 +8,9 @@ Reading order, beside the paper:
 3. `termination` and `missing_classes`: why a fit ends, and why every class has a prototype;
 4. `run` and `cells`: the state after a round; `rules`: the parameters; `rows`: how growth sees the
    data, as passes over all rows;
-5. beyond the paper: `best` and `refine`, based on `margins`; `prune`; `auto` with `held_out`, which
-   choose the number of clusters; `registry`, the names of growth rules and refinements;
+5. beyond the paper: `best`, with `samples`, and `refine`, based on `margins`; `prune`; `auto` with
+   `held_out`, which choose the number of clusters; `registry`, the names of growth rules and
+   refinements;
 6. further: `identical_rows` with different labels, `earlier_rows` that a continued fit does not see
    again, `trail` and `waypoints`, the models with fewer clusters on the way.
 """

@@ -1,75 +1,111 @@
 """Choose the number of clusters on held-out rows.
 
-A part of each class is held out. Prototypes grow on the other rows, from few to many, and each
-number of clusters is evaluated on the held-out rows. With few rows this is repeated for several
-parts. The choice is the smallest number whose error is within one standard error of the lowest; the
-standard error is that of the *difference*, as both errors are measured on the same rows. Growth
-ends at an error of 0, or far beyond the best number so far.
+A part of each class is held out. Prototypes grow on the other rows, from few to many, and the model
+after each round is evaluated on the held-out rows. The choice is the smallest number whose error is
+within one standard error of the lowest; the standard error is that of the *difference*, as both
+errors are measured on the same rows. Growth ends at an error of 0, or when more clusters have
+stopped paying: at a multiple of the choice so far.
+
+If the fit refines, so does the search, but only at a few sizes, and in few passes.
 """
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dkmeans.geometry import Geometry
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import HeldOut
-from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.registry import REFINEMENTS
+from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import TreeLog
 
-# Growth ends at this multiple of the number of clusters of the best model so far,
-MAX_RATIO_TO_BEST = 4
-MIN_CLUSTERS_PER_CLASS = 8  # but not before this number
+# Growth ends at this multiple of the number of clusters chosen so far,
+MAX_RATIO_TO_CHOICE = 2.5
+MIN_CLUSTERS_PER_CLASS = 4  # but not before this number
 ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
-REFINED_RATIO = 1.25  # smallest ratio between numbers of clusters that are refined and evaluated
+REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
+REFINE_PASSES = 8  # at each of them
+MAX_SHARE_OF_ITEMS = 0.1  # more prototypes would not be a summary of the rows
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """Models grown without the held-out rows, and their losses on these."""
+class Search:
+    """Models grown without the held-out rows, with their held-out errors."""
 
+    n_clusters: int  # the choice
     trail: Trail
-    losses: dict[int, Floats]  # of each held-out item, by number of clusters
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
+    seconds: float  # that all of it took
 
-    def at(self, count: int) -> Floats:
-        """Return the losses of the largest model with at most so many clusters."""
-        return self.losses[max(k for k in self.losses if k <= count)]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The number of clusters, and the first attempt with the errors over all attempts."""
-
-    n_clusters: int
-    first: Attempt
+    def summary(self) -> dict[str, Any]:
+        """Return one record for the history: the state with the chosen number, and the time."""
+        until = [r for r in self.records if r["clusters"] <= self.n_clusters] or self.records[:1]
+        return until[-1] | {"round": 0, "phase": "search", "seconds": self.seconds}
 
 
-def choose(attempts: list[Attempt], weight: float, n_classes: int) -> Choice:
-    """Choose the number of clusters; `weight` is the weight of all held-out rows."""
-    first = attempts[0]
-    losses = {len(w): np.concatenate([a.at(len(w)) for a in attempts]) for w in first.trail}
-    if weight > 0:
-        for found in first.trail:
-            error = float(losses[len(found)].sum() / weight)
-            first.trail.add(replace(found, heldout_error=error))
-    return Choice(max(n_classes, fewest(losses)), first)
+def most_clusters(held_out: HeldOut, n_classes: int) -> int:
+    """Return the largest number of clusters that a search may choose."""
+    return max(n_classes, int(MAX_SHARE_OF_ITEMS * held_out.n_items))
 
 
-def attempt(
+class _Evaluation:
+    """Losses of models on the held-out rows.
+
+    Parameters
+    ----------
+    held_out : HeldOut
+    held : Rows
+        The held-out rows.
+    largest : array of shape (d,)
+        Magnitudes of columns by which rows are hashed.
+    """
+
+    def __init__(self, held_out: HeldOut, held: Rows | None, largest: Floats) -> None:
+        self._held_out, self._held = held_out, held
+        self.losses: dict[int, Floats] = {}  # of each held-out item, by number of clusters
+        self._weight = np.nan
+        if held is not None:
+            weights = held.weights()
+            n_rows = float(held.facts.n_active)
+            self._weight = n_rows if weights is None else float(np.sort(weights).sum())
+            self._rows, self._hashes = held.sampling_hashes(largest)
+
+    def error(self, prototypes: Prototypes, geometry: Geometry) -> float:
+        """Evaluate a model, and return its error; nan if no rows are held out."""
+        losses = np.zeros(len(self._held_out.hashes))
+        if self._held is not None:
+            if geometry is not self._held.geometry:
+                self._held.map_rows(geometry)
+            wrong = self._held.wrong(prototypes)
+            hashes = self._hashes[np.searchsorted(self._rows, wrong.rows)]
+            losses = self._held_out.losses(hashes, wrong.weights)
+        self.losses[len(prototypes)] = losses
+        return float(losses.sum() / self._weight)
+
+    def fewest(self) -> int:
+        """Return the smallest number of clusters within one standard error of the best."""
+        return fewest(self.losses)
+
+
+def search(
     run: Run,
     held_out: HeldOut,
+    held: Rows | None,
+    largest: Floats,
     weight_unit: float,
     n_classes: int,
     tell: Callable[[dict[str, Any], Prototypes], bool],
-) -> Attempt:
+) -> Search:
     """Grow on the rows that are not held out, and evaluate each number of clusters on the others.
 
     Parameters
@@ -77,53 +113,67 @@ def attempt(
     run : Run
         On rows where those held out have weight 0.
     held_out : HeldOut
+    held : Rows or None
+        The held-out rows; None if there are none.
+    largest : array of shape (d,)
+        Magnitudes of columns by which rows are hashed.
     weight_unit : float
         A weight of 1 here, in the user's weights.
     n_classes : int
         Number of classes that have rows with a weight.
     tell : callable
-        Called with the record and the prototypes of each round; True ends the attempt.
+        Called with the record and the prototypes of each round; True ends the search.
     """
-    refinement = None if run.rules.refine is None else REFINEMENTS[run.rules.refine]
+    start, refine = time.perf_counter(), run.rules.refine
     run.rules = replace(run.rules, refine=None)
-    trail, records, evaluated = Trail(), [], 0
-    losses: dict[int, Floats] = {}
+    found = _Evaluation(held_out, held, largest)
+    trail, records, refined_size = Trail(), list[dict[str, Any]](), 0
 
-    def evaluate(state: State, round: int) -> None:
-        run.rows.label_all(state.prototypes)
-        classes = state.prototypes.classes
-        wrong = run.rows.held_errors(classes)
-        losses[len(classes)] = held_out.losses(wrong.rows, wrong.weights)
-        found = waypoint(run, state, run.rows.errors(classes))
-        trail.add(replace(found, round=round))
+    def evaluate(state: State, round: int) -> float:
+        rows = run.rows if state.sample is None else state.sample.rows
+        rows.label_all(state.prototypes)
+        training_error, _ = rows.errors(state.prototypes.classes)
+        error = found.error(state.prototypes, state.geometry)
+        trail.add(replace(waypoint(run, state, (training_error, error)), round=round))
+        return error
 
-    for state in grow(run):
+    rounds = grow(run)
+    for state in rounds:
         assert isinstance(state, State)
-        stopped = False
+        ended, error, count = False, np.nan, len(state.prototypes)
         if state.round:
             records.append(state.record(weight_unit))
-            stopped = tell(records[-1], state.prototypes)
-        count = len(state.prototypes)
-        if refinement is None:
-            evaluate(state, state.round)
-        elif count >= REFINED_RATIO * evaluated:
-            evaluated, converged = count, run.converged
-            refined = _last(refinement(run, state), state)
-            evaluate(refined, state.round)
-            run.undo(refined, state)
-            run.converged = converged
-        best = min(trail, key=lambda w: (w.heldout_error, len(w)))
-        far = max(MAX_RATIO_TO_BEST * len(best), MIN_CLUSTERS_PER_CLASS * n_classes)
-        if stopped or (state.round and (best.heldout_error == 0 or count >= far)):
+            ended = tell(records[-1], state.prototypes)
+        if refine is None:
+            error = evaluate(state, state.round)
+        elif count >= REFINED_RATIO * refined_size:
+            refined_size = count
+            with _refined(run, state, refine) as refined:
+                error = evaluate(refined, state.round)
+        far = max(MAX_RATIO_TO_CHOICE * found.fewest(), MIN_CLUSTERS_PER_CLASS * n_classes)
+        if ended or (state.round and (error == 0 or count >= far)):
             break
-    return Attempt(trail, losses, run.tree, records)
+    rounds.close()  # a sample is no longer needed
+    seconds = time.perf_counter() - start
+    return Search(max(n_classes, found.fewest()), trail, run.tree, records, seconds)
 
 
-def _last(states: Iterator[State | RefineStep], otherwise: State) -> State:
-    for state in states:
-        if isinstance(state, State):
-            otherwise = state
-    return otherwise
+@contextmanager
+def _refined(run: Run, state: State, refine: str) -> Iterator[State]:
+    """Refine in few passes; at the end of the block, return to the state before."""
+    rules, converged = run.rules, run.converged
+    run.rules = replace(rules, max_iter=REFINE_PASSES)
+    refined = run.on_all_rows(state)
+    for step in REFINEMENTS[refine](run, refined):
+        if isinstance(step, State):
+            refined = step
+    yield refined
+    if state.sample is None:
+        run.undo(refined, state)
+    else:
+        run.map_rows(state.geometry)
+        run.tree.rewind(state.round)
+    run.rules, run.converged = rules, converged
 
 
 def fewest(losses: dict[int, Floats]) -> int:

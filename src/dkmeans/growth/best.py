@@ -11,6 +11,11 @@ The cost of a cluster is the sum of f = sigmoid(slope * mu) over its rows, with 
 `margins`. Rows beyond the border cost most, rows far on the right side next to nothing. A cluster
 is split across the direction from its mean to its farthest row.
 
+Few prototypes need few rows. So under a budget the stages run on samples of the rows (`samples`),
+which grow with the number of prototypes; then the prototypes move to means of all rows, and further
+stages spend what is left of the budget. Few rows per prototype fit even wrong labels. So the costs
+of stages on a sample are compared on other rows.
+
 With wrong labels, such stages do harm: prototypes gather around the wrong labels. So if a stage
 does not lower the total cost, a *robust* stage is tried too, and the better of the two is taken.
 Once a robust stage was better, one is tried every time. In a robust stage, rows far beyond the
@@ -19,8 +24,8 @@ are split by the rows that their class wins, and prototypes are dropped if anoth
 their own in their cell.
 """
 
-from collections.abc import Generator
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +34,9 @@ from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.growth.cells import comparable, see_cells
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.round import Children
-from dkmeans.growth.run import Run, State
+from dkmeans.growth.rows import Rows
+from dkmeans.growth.run import Run, Sample, State
+from dkmeans.growth.samples import plan_sample
 from dkmeans.kernels.block import Floats
 from dkmeans.passes.margin_sums import RowCost
 from dkmeans.prototypes import Prototypes
@@ -39,6 +46,10 @@ SPLIT_SLOPE = 5.0  # of the cost that selects the clusters to split
 MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
 LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
 LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
+ROWS_PER_PROTOTYPE = 12  # least number of distinct rows in samples
+MIN_SAMPLE_ROWS = 8192
+WHOLE_MEAN_ITERATIONS = 8  # on all rows after the stages on a sample
+WHOLE_ROBUST_ITERATIONS = 2
 SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
 COST_RATIO = 1 - 1e-9  # a cost is lower if its ratio to the other one is below this
 MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
@@ -46,64 +57,158 @@ MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
 
 def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Run stages until the budget is spent; without a budget, until no cell is mixed."""
-    rules = run.rules
-    field = Field(run.rows)
-    first = _class_means(run, state)
-    if len(first.parents) > 1:
-        with field.margins(_as_prototypes(first)) as seen:
-            first = _revived(field, first, seen)
-    state = run.advance(state, "grow", first)
-    state, margins = _measured(field, state)
+    children, settle = _class_means(run, state), _stay
+    budget, max_iter = run.rules.max_clusters, run.rules.max_iter
+    few_rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
+    for size in _sample_sizes(budget, children):
+        plan = plan_sample(
+            run.rows, max(MIN_SAMPLE_ROWS, ROWS_PER_PROTOTYPE * size), ROWS_PER_PROTOTYPE
+        )
+        if plan is None or state.round >= few_rules.max_iter:
+            break
+        with run.rows.drawn(plan.draw) as rows, run.rows.drawn(plan.others()) as others:
+            few = run.on_sample(Sample(rows, plan.share), replace(few_rules, max_clusters=size))
+            grown = yield from _stages(few, state, children, settle, others)
+        state, settle = grown.state, _settle_robustly if grown.is_noisy else _settle
+        children = _unchanged(state.prototypes)
+    return (yield from _stages(run, state, children, settle)).state
+
+
+def _sample_sizes(budget: int | None, children: Children) -> list[int]:
+    """Return the numbers of prototypes up to which growth runs on one sample after the other."""
+    if budget is None or len(np.unique(children.classes)) < 2:
+        return []
+    sizes = [max(MIN_SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents))]
+    while sizes[-1] < budget:
+        sizes.append(2 * sizes[-1])
+    return [*sizes[:-1], budget]
+
+
+class _Judge:
+    """Compares prototypes by their cost, on other rows than those they were made of, if any.
+
+    Few rows per prototype fit even wrong labels; other rows tell whether a stage is one too many.
+    """
+
+    def __init__(self, field: Field, others: Rows | None) -> None:
+        self._field = field
+        self._others = Field(others) if others is not None and others.facts.n_active else None
+        self._known: dict[int, float] = {}  # costs by number of the margins
+
+    def cost(self, prototypes: Prototypes, seen: Margins) -> float:
+        """Return the cost; `seen` are the margins on the rows that prototypes were made of."""
+        if seen.number not in self._known:
+            self._known[seen.number] = self._measure(prototypes, seen)
+        return self._known[seen.number]
+
+    def _measure(self, prototypes: Prototypes, seen: Margins) -> float:
+        if self._others is None:
+            return self._field.cost(seen, FINAL_SLOPE)
+        with self._others.margins(prototypes) as margins:
+            return self._others.cost(margins, FINAL_SLOPE)
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """Where the stages on some rows end."""
+
+    state: State
+    is_noisy: bool  # whether robust stages were better
+
+
+def _stages(
+    run: Run,
+    state: State,
+    children: Children,
+    settle: Callable[[Run, Field, Children], Children],
+    others: Rows | None = None,
+) -> Generator[State, None, _Grown]:
+    """Start from children of the prototypes of a state, and run stages.
+
+    Parameters
+    ----------
+    run : Run
+    state : State
+        It may have been measured on other rows.
+    children : Children
+    settle : callable
+        Moves the children before the first stage.
+    others : Rows, optional
+        Rows by which stages are compared; by default, those that they run on.
+    """
+    rules, field = run.rules, Field(run.rows)
+    judge = _Judge(field, others)
+    margins: Margins | None = None
+    with run.rows.kept():
+        children = settle(run, field, children)
+        if len(np.unique(children.classes)) > 1:
+            margins = field.margins(_as_prototypes(children))
+    state, margins = _adopted(run, field, judge, state, children, margins)
     yield state
-    lowest, n_stale, is_noisy = np.inf, 0, False
+    lowest, n_stale, is_noisy = np.inf, 0, settle is _settle_robustly
     while n_stale < MAX_STALE_STAGES and state.round < rules.max_iter:
         if run.is_spent(state) or (rules.max_clusters is None and not state.n_mixed):
             break
         if margins is None:
             break
         with run.rows.kept():
-            children = _stage(run, state, field, margins)
-            if children is None:
+            stage = _stage(run, state, field, margins)
+            if stage is None:
                 break
-            seen = field.margins(_as_prototypes(children))
-            cost = field.cost(seen, FINAL_SLOPE)
+            children, seen = stage, field.margins(_as_prototypes(stage))
+            cost = judge.cost(_as_prototypes(stage), seen)
             gains = cost < COST_RATIO * state.margin_cost
             if rules.max_clusters is not None and (is_noisy or not gains):
                 robust = _robust_stage(run, state, field, margins)
                 if robust is not None:
                     robust_seen = field.margins(_as_prototypes(robust))
-                    if field.cost(robust_seen, FINAL_SLOPE) < COST_RATIO * cost:
+                    if judge.cost(_as_prototypes(robust), robust_seen) < COST_RATIO * cost:
                         seen.release()
                         children, seen, is_noisy = robust, robust_seen, True
                     else:
                         robust_seen.release()
-            as_seen, children = children, _revived(field, children, seen)
         margins.release()
         before = len(state.prototypes)
-        is_seen = np.array_equal(as_seen.centers, children.centers)
-        state = run.advance(state, "grow", children, seen if is_seen else None)
-        known = seen if _is_same(state.prototypes, as_seen) else None
-        if known is None:
-            seen.release()
-        state, margins = _measured(field, state, known)
+        state, margins = _adopted(run, field, judge, state, children, seen)
         yield state
         gained = state.cells.excess < lowest or len(state.prototypes) > before
         n_stale = 0 if gained else n_stale + 1
         lowest = min(lowest, state.cells.excess)
     if margins is not None:
         margins.release()
-    return state
+    return _Grown(state, is_noisy)
+
+
+def _adopted(
+    run: Run,
+    field: Field,
+    judge: _Judge,
+    state: State,
+    children: Children,
+    seen: Margins | None,
+) -> tuple[State, Margins | None]:
+    """Advance to children whose margins were seen, after reviving those that win no row."""
+    phase = "grow" if run.sample is None else "sample"
+    if seen is None:
+        return _measured(field, judge, run.advance(state, phase, children))
+    as_seen, children = children, _revived(field, children, seen)
+    is_seen = np.array_equal(as_seen.centers, children.centers)
+    state = run.advance(state, phase, children, seen if is_seen else None)
+    known = seen if _is_same(state.prototypes, as_seen) else None
+    if known is None:
+        seen.release()
+    return _measured(field, judge, state, known)
 
 
 def _measured(
-    field: Field, state: State, margins: Margins | None = None
+    field: Field, judge: _Judge, state: State, margins: Margins | None = None
 ) -> tuple[State, Margins | None]:
     """Add the margin cost to a state, and return its margins; None if there is only one class."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return state, None
     if margins is None:
         margins = field.margins(state.prototypes)
-    return replace(state, margin_cost=field.cost(margins, FINAL_SLOPE)), margins
+    return replace(state, margin_cost=judge.cost(state.prototypes, margins)), margins
 
 
 def _class_means(run: Run, state: State) -> Children:
@@ -128,9 +233,8 @@ def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children |
     children = _split(run, state, cost, sums)
     if children is None:
         return None
-    return _move_to_means(
-        run, children, LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
-    )
+    n_iterations = LAST_MEAN_ITERATIONS if _is_last(run, children) else MEAN_ITERATIONS
+    return _move_to_means(run, children, n_iterations)
 
 
 def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
@@ -149,9 +253,9 @@ def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Chi
 
 
 def _is_last(run: Run, children: Children) -> bool:
-    """Tell whether a stage spends the budget."""
+    """Tell whether a stage spends the budget, and no settling on more rows follows."""
     budget = run.rules.max_clusters
-    return budget is not None and len(children.parents) >= budget
+    return run.sample is None and budget is not None and len(children.parents) >= budget
 
 
 def _split(run: Run, state: State, cost: Floats, sums: GroupSums) -> Children | None:
@@ -200,6 +304,26 @@ def _halves(run: Run, groups: Tally) -> Tally:
     large = see_cells(halves, run.rules).large
     count = np.bincount(halves.cells[large], minlength=int(groups.cells.max(initial=0)) + 1)
     return halves.take(np.flatnonzero(count[halves.cells] == 2))
+
+
+def _stay(run: Run, field: Field, children: Children) -> Children:
+    """Leave children where they are."""
+    return children
+
+
+def _settle(run: Run, field: Field, children: Children) -> Children:
+    """Move children that have settled on a sample to the means of all rows."""
+    return _move_to_means(run, children, WHOLE_MEAN_ITERATIONS)
+
+
+def _settle_robustly(run: Run, field: Field, children: Children) -> Children:
+    """Do what `_settle` does, with less weight for rows farther beyond the border."""
+    return _move_to_robust_means(run, field, children, WHOLE_ROBUST_ITERATIONS)
+
+
+def _unchanged(prototypes: Prototypes) -> Children:
+    """Return one child for each prototype, at the same place."""
+    return Children(np.arange(len(prototypes)), prototypes.classes, prototypes.centers)
 
 
 def _revived(field: Field, children: Children, margins: Margins) -> Children:

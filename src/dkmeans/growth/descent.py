@@ -73,8 +73,9 @@ class Descent:
         self._place = start.prototypes.centers.astype(np.float64)
         self._good = self._place.copy()  # centres at which each prototype last won a row
         self._smoothed = SmoothedGradient(self._place.shape, (1,))
-        margin = (field.high - field.low) / 2
-        self._low, self._high = field.low - margin, field.high + margin
+        low, high = field.box.low, field.box.high
+        margin = (high - low) / 2
+        self._low, self._high = low - margin, high + margin
         self._first_step = FIRST_STEP * np.sqrt(field.spread / self._place.shape[1])
 
     @property

@@ -4,7 +4,7 @@
 can draw, report or stop.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.missing_classes import complete
@@ -15,7 +15,7 @@ from dkmeans.growth.run import Run, State
 from dkmeans.growth.termination import terminate
 
 
-def grow(run: Run) -> Iterator[State | RefineStep]:
+def grow(run: Run) -> Generator[State | RefineStep, None, None]:
     """Run all rounds. The last value is a `State`: the result."""
     state = run.begin()
     yield state

@@ -10,6 +10,7 @@ sigmoid(slope * mu), a smooth count of errors that approaches the true one as th
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -117,7 +118,7 @@ class Field:
     """
 
     def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+        self._rows, self._n_features = rows, len(rows.facts.largest)
         found = rows.run(facts.FindWeightFacts(rows.by_class))
         whole = found.whole and found.total <= MAX_WHOLE_TOTAL
         self._scale = Scale(whole, int(found.total) if whole else found.n_rows, rows.by_class)
@@ -126,17 +127,39 @@ class Field:
         self._heaviest = found.factor if whole else rows.facts.heaviest
         self._unit = self._scale.units(self._heaviest)  # for sums of values of at most 1
         self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
-        self.middle: Floats = rows.tally_all().means[0]
-        box = rows.run(facts.FindBox())
-        self.low, self.high = box.low, box.high
-        # Features whose range does not include zero are shifted, which keeps sums accurate. Sparse
-        # features are not shifted: their range includes zero.
-        has_zero = (self.low <= 0) & (self.high >= 0)
-        self._shift = np.where(has_zero, 0.0, self.middle)
-        self._reach = np.maximum(np.abs(self.low - self._shift), np.abs(self.high - self._shift))
-        bound = rows.run(facts.MeasureSpread(self.middle.astype(rows.dtype)[None, :]))
-        # Mean squared distance of the rows to their mean.
-        self.spread = float(self._mean(rows.run(facts.SumSpread(self._scale.units(bound)))))
+
+    @cached_property
+    def middle(self) -> Floats:
+        """Mean of all rows."""
+        return self._rows.tally_all().means[0]
+
+    @cached_property
+    def box(self) -> facts.Box:
+        """Smallest and largest value of each column."""
+        return self._rows.run(facts.FindBox())
+
+    @cached_property
+    def spread(self) -> float:
+        """Mean squared distance of the rows to their mean."""
+        center = self.middle.astype(self._rows.dtype)[None, :]
+        bound = self._rows.run(facts.MeasureSpread(center))
+        return float(self._mean(self._rows.run(facts.SumSpread(self._scale.units(bound)))))
+
+    @cached_property
+    def _shift(self) -> Floats:
+        """Shift of the features in sums.
+
+        Features whose range does not include zero are shifted, which keeps sums accurate. Sparse
+        features are not shifted: their range includes zero.
+        """
+        has_zero = (self.box.low <= 0) & (self.box.high >= 0)
+        return np.where(has_zero, 0.0, self.middle)
+
+    @cached_property
+    def _reach(self) -> Floats:
+        """Largest magnitude of each shifted feature."""
+        low, high = self.box.low - self._shift, self.box.high - self._shift
+        return np.maximum(np.abs(low), np.abs(high))
 
     def margins(self, prototypes: Prototypes) -> Margins:
         """Find the own and the rival prototype of each row.
@@ -193,7 +216,7 @@ class Field:
             chosen.append(mine[: len(values)])
             places.append(values.astype(np.float64))
         if not chosen:
-            return which, np.empty((0, len(self.middle)))
+            return which, np.empty((0, self._n_features))
         return np.concatenate(chosen), np.concatenate(places)
 
     def twins(
@@ -231,7 +254,7 @@ class Field:
                 if waiting and across.any():
                     chosen.append(waiting.pop(0))
                     places.append(center + TWIN_OFFSET * across[0])
-        return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, len(self.middle))
+        return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, self._n_features)
 
     def describe(
         self,

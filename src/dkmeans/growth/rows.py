@@ -23,6 +23,15 @@ from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, ro
 from dkmeans.passes.contract import Pass, Runner
 from dkmeans.passes.margin_search import Batch, FindMargins
 from dkmeans.passes.part import Setting
+from dkmeans.passes.sampling import (
+    DistinctHashes,
+    Draw,
+    FindWrong,
+    GatherHashes,
+    HoldOut,
+    RowHashes,
+    WrongRows,
+)
 from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
@@ -305,9 +314,23 @@ class Rows:
         wrong, whole, held_wrong, held = total(slices.T)[0].tolist()
         return _share(wrong, whole), _share(held_wrong, held)
 
-    def held_errors(self, classes: Indices) -> row_labels.HeldErrors:
-        """Find the held-out rows that are misclassified."""
-        return self.run(row_labels.FindHeldErrors(classes))
+    def wrong(self, prototypes: Prototypes) -> WrongRows:
+        """Find the rows whose nearest prototype is of another class."""
+        return self.run(FindWrong(prototypes))
+
+    def sampling_hashes(self, largest: Floats) -> tuple[Indices, Hashes]:
+        """Return the numbers of all rows, ascending, and their hashes.
+
+        `largest` are the magnitudes of the columns by which rows are hashed.
+        """
+        found = self.run(RowHashes(largest))
+        pairs = zip(found.starts, found.arrays, strict=True)
+        return np.concatenate([start + np.arange(len(a)) for start, a in pairs]), found.joined()
+
+    def items(self) -> DistinctHashes:
+        """Return the sampling hashes of all distinct rows with a positive weight."""
+        limits = np.full(self.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+        return self.run(GatherHashes(self.facts.largest, limits))
 
     def can_do_without(self, prototypes: Prototypes, prototype: int, others: Indices) -> bool:
         """Tell whether its rows of its class would be nearest to others of the class without it.
@@ -393,10 +416,6 @@ class Rows:
         """Hash all rows; identical rows get the same hash."""
         return self.run(row_labels.HashRows()).joined()
 
-    def sampling_hashes(self, salt: int = 0) -> Hashes:
-        """Hash all rows, to draw samples; a column times a power of two changes nothing."""
-        return self.run(row_labels.SampleHashes(self.facts.largest, salt)).joined()
-
     def cells(self) -> Indices:
         """Return the cells of all rows."""
         return self.run(row_labels.RowCells()).joined().astype(np.intp)
@@ -412,10 +431,10 @@ class Rows:
         return self.run(row_labels.RowWeights()).joined()
 
     @contextmanager
-    def holding_out(self, hashes: Hashes, lowest: Hashes, highest: Hashes) -> Iterator["Rows"]:
+    def holding_out(self, lowest: Hashes, highest: Hashes) -> Iterator["Rows"]:
         """Return the same rows, but hold out those with hashes in the range of their class."""
         others = Rows(
-            self._runner.derive(row_labels.HoldOut(hashes, lowest, highest)),
+            self._runner.derive(HoldOut(self.facts.largest, lowest, highest)),
             self.dtype,
             self._n_values,
             self.n_classes,
@@ -427,6 +446,26 @@ class Rows:
             yield others
         finally:
             others.close()
+
+    @contextmanager
+    def drawn(self, draw: Draw) -> Iterator["Rows"]:
+        """Return a sample of the rows, which are laid together."""
+        by_class = self.by_class
+        if (draw.factors != 1).any():
+            by_class = draw.factors if by_class is None else draw.factors * by_class
+        some = Rows(
+            self._runner.derive(draw),
+            self.dtype,
+            self._n_values,
+            self.n_classes,
+            n_centers=self._n_centers,
+            by_class=by_class,
+            geometry=self.geometry,
+        )
+        try:
+            yield some
+        finally:
+            some.close()
 
     def _new_assignment(self) -> None:
         self._last_assignment += 1

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -18,6 +18,19 @@ from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import NONE, TreeLog
+
+
+class _Clock:
+    """Measures the time between the states of a run."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """Return the seconds since the last call."""
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        return seconds
 
 
 class KnownMargins(Protocol):
@@ -37,6 +50,14 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A sample of the rows."""
+
+    rows: Rows
+    share: float  # of the weight of all rows, approximately
+
+
+@dataclass(frozen=True)
 class State:
     """Prototypes and their cells, with every row assigned."""
 
@@ -52,6 +73,7 @@ class State:
         None  # what earlier rows left, if they are not among the rows
     )
     margin_cost: float = np.nan  # where refinement has measured it
+    sample: Sample | None = None  # what it was measured on; None for all rows
     geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
 
     @property
@@ -96,6 +118,8 @@ class Run:
         Set by the phases of the algorithm.
     conflicts : list of arrays
         Rows that equal a heavier prototype of another class, by prototype and class.
+    sample : Sample or None
+        The sample that it runs on; None for all rows.
     """
 
     def __init__(
@@ -109,7 +133,22 @@ class Run:
         self.tree = TreeLog() if tree is None else tree
         self.converged = False
         self.conflicts: list[Indices] = []
-        self._clock = time.perf_counter()
+        self._clock = _Clock()
+        self.sample: Sample | None = None
+        self._first: Prototypes | None = None  # at the mean of all rows; all rows start there
+        self._assigned: Prototypes | None = None  # those that the cells of the rows refer to
+
+    def on_sample(self, sample: Sample, rules: Rules) -> Self:
+        """Return a run that continues on a sample of the rows, with the same tree.
+
+        `rules` are those for all rows: the least weight of a cluster is scaled to the sample.
+        """
+        if rules.min_weights is not None:
+            rules = replace(rules, min_weights=rules.min_weights * sample.share)
+        few = type(self)(sample.rows, rules, tree=self.tree)
+        few._clock, few.sample = self._clock, sample
+        few._first = few._assigned = self._first
+        return few
 
     def begin(self) -> State:
         """Start from an earlier fit, or from one prototype at the mean of all rows."""
@@ -129,9 +168,8 @@ class Run:
         moved = self.rows.facts.n_active
         heaviest = groups.classes[see_cells(groups, self.rules).heaviest]
         ids = self.tree.birth(nowhere, heaviest, 0)
-        return self._state(
-            0, "start", Prototypes(center, heaviest, ids), groups, moved, False, None
-        )
+        self._first = Prototypes(center, heaviest, ids)
+        return self._state(0, "start", self._first, groups, moved, False, None)
 
     def advance(
         self, state: State, phase: str, children: Children, margins: KnownMargins | None = None
@@ -156,14 +194,26 @@ class Run:
         in_order = np.array_equal(prototypes.classes, children.classes) and np.array_equal(
             prototypes.centers, children.centers
         )
+        assert self._assigned is not None, "the run has not begun"
         groups, moved = self.rows.assign(
             prototypes,
-            _index_now(state.prototypes, prototypes),
+            _index_now(self._assigned, prototypes),
             earlier,
             margins.number if margins is not None and in_order else None,
         )
         cut_short = state.cut_short or children.cut_short
         return self._state(number, phase, prototypes, groups, moved, cut_short, earlier)
+
+    def on_all_rows(self, state: State) -> State:
+        """Return a state of all rows, with the prototypes of one that was seen on a sample."""
+        if state.sample is None:
+            return state
+        prototypes = state.prototypes
+        return self.advance(
+            state,
+            "grow",
+            Children(np.arange(len(prototypes)), prototypes.classes, prototypes.centers),
+        )
 
     def map_rows(self, geometry: Geometry) -> None:
         """Compare rows in another space from now on; all of them must be assigned next."""
@@ -172,10 +222,13 @@ class Run:
             self.rows.map_rows(geometry)
 
     def all_rows(self, state: State) -> EarlierRows:
-        """Sum all rows so far by prototype and class, for fits that continue."""
+        """Sum all rows so far by prototype and class, for fits that continue.
+
+        On a sample, this is an estimate.
+        """
         now = EarlierRows.of(state.prototypes, state.cells.groups)
         if state.earlier_rows is None:
-            return now
+            return now if state.sample is None else now.faded(1 / state.sample.share)
         idle = state.earlier_rows.not_in(now)
         return now.joined_with(idle)
 
@@ -185,6 +238,7 @@ class Run:
         self.tree.rewind(state.round)
         index = _index_now(trial.prototypes, state.prototypes)
         self.rows.assign(state.prototypes, index, state.earlier_rows)
+        self._assigned = state.prototypes
 
     def is_over(self, state: State) -> bool:
         """Tell whether the run has converged, or has used up its budget or its rounds."""
@@ -244,12 +298,20 @@ class Run:
             groups = groups.renamed(index)
             self.tree.end(prototypes.ids[~alive], number)
             prototypes = prototypes.take(alive)
-        inertia = _whole_square(groups)
-        cells = self._cells(prototypes, groups, earlier)
-        now = time.perf_counter()
-        seconds, self._clock = now - self._clock, now
-        about = number, phase, prototypes, cells, moved, seconds, cut_short, inertia, earlier
-        return State(*about, geometry=self.rules.geometry)
+        self._assigned = prototypes
+        return State(
+            number,
+            phase,
+            prototypes,
+            self._cells(prototypes, groups, earlier),
+            moved,
+            self._clock.lap(),
+            cut_short,
+            _whole_square(groups) / (1.0 if self.sample is None else self.sample.share),
+            earlier,
+            sample=self.sample,
+            geometry=self.rules.geometry,
+        )
 
     def _cells(self, prototypes: Prototypes, groups: Tally, earlier: EarlierRows | None) -> Cells:
         if self.start is None:

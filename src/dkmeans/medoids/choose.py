@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.growth.auto import MAX_RATIO_TO_BEST, MIN_CLUSTERS_PER_CLASS, fewest
-from dkmeans.growth.held_out import HeldOut, hold_out
+from dkmeans.growth.auto import fewest
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.medoids.grow import Stage, grow
+from dkmeans.medoids.held_out import HeldOut, hold_out
 from dkmeans.medoids.problem import Problem
+
+# Growth ends at this multiple of the number of medoids of the best model so far,
+MAX_RATIO_TO_BEST = 4
+MIN_MEDOIDS_PER_CLASS = 8  # but not before this number
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Cho
                 first[len(stage)] = Waypoint.of(stage)
             ended = tell(stage.record, stage.medoids)
             best = min(losses, key=lambda k: (losses[k].sum(), k))
-            far = max(MAX_RATIO_TO_BEST * best, MIN_CLUSTERS_PER_CLASS * n_classes)
+            far = max(MAX_RATIO_TO_BEST * best, MIN_MEDOIDS_PER_CLASS * n_classes)
             if ended or not losses[best].any() or len(stage) >= far:
                 break
         if ended:

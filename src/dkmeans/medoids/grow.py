@@ -19,7 +19,7 @@ from dkmeans.medoids.swaps import Descent
 
 MAX_STAGE_GROWTH = 1.3  # ratio of the numbers of medoids after and before a stage
 SWAP_PASSES = 1  # in each stage but the last
-CANDIDATES_PER_MEDOID = 30  # in each stage but the last
+CANDIDATES_PER_MEDOID = 10  # in each stage but the last
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Search:
         self._loops = loops_for(problem)
         self.medoids = medoids.copy()
         self._rows = np.ascontiguousarray(problem.distances.rows(medoids))
+        self._is_medoid = np.zeros(len(problem.classes), dtype=bool)
         self._near: Neighbours
         self._removal: Ints
         self._look_again()
@@ -76,6 +77,8 @@ class Search:
 
     def swap(self, slot: int, medoid: int) -> None:
         """Replace a medoid."""
+        self._is_medoid[self.medoids[slot]] = False
+        self._is_medoid[medoid] = True
         self.medoids[slot] = medoid
         self._rows[slot] = self.problem.distances.rows(np.array([medoid]))[0]
         problem = self.problem
@@ -113,7 +116,7 @@ class Search:
     def best_swaps(self, candidates: Indices, rows: Distances) -> tuple[Ints, Indices]:
         """Return how the cost changes by the best swap of each candidate, and the slot to give up.
 
-        The slot is -1 where no medoid can be given up.
+        The slot is -1 for medoids, and where no medoid can be given up.
         """
         problem = self.problem
         changes = np.empty(len(candidates), dtype=np.int64)
@@ -137,12 +140,19 @@ class Search:
             )
 
         self._for_each(task, len(candidates))
+        # To replace a medoid by one that there is already would be to lose one.
+        taken = self._is_medoid[candidates]
+        changes[taken], slots[taken] = 0, medoid_costs.NONE
         return changes, slots
 
     def blocks(self, candidates: Indices) -> Iterator[tuple[slice, Distances]]:
         """Read the distances of candidates, block by block."""
         for part in tiles(len(candidates), BLOCK_ROWS):
-            yield part, self.problem.distances.rows(candidates[part])
+            which = candidates[part]
+            first, last = int(which[0]), int(which[-1])
+            # A slice is not copied.
+            whole = last - first == len(which) - 1
+            yield part, self.problem.distances.rows(slice(first, last + 1) if whole else which)
 
     def _for_each(self, task: Callable[[slice], Any], n_rows: int) -> None:
         size = _TILE_ROWS if self._loops is not None else n_rows
@@ -150,6 +160,7 @@ class Search:
 
     def _look_again(self) -> None:
         problem = self.problem
+        self._is_medoid[self.medoids] = True
         self._near = medoid_costs.find_neighbours(
             self._rows, self.slot_classes, problem.classes, problem.weights, self._loops
         )

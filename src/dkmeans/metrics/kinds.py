@@ -89,8 +89,12 @@ class Kind(ABC):
         """Check training rows; only `n_features_in_` and names of a copy are set."""
 
     @abstractmethod
-    def read_new(self, estimator: Any, X: Any) -> Any:
-        """Check rows to predict."""
+    def read_new(self, estimator: Any, X: Any, n_kept: int) -> Any:
+        """Check new rows, for a model that keeps so many of the training rows."""
+
+    def order(self, X: Any) -> Indices:
+        """Return the rows in the order in which ties are decided."""
+        return np.arange(n_rows_of(X))
 
     @abstractmethod
     def items(self, X: Any, classes: Indices, weights: Floats | None) -> Items:
@@ -148,7 +152,7 @@ class VectorKind(Kind):
         """Check training rows."""
         return self._read(estimator, X, reset=True)
 
-    def read_new(self, estimator: Any, X: Any) -> Any:
+    def read_new(self, estimator: Any, X: Any, n_kept: int) -> Any:
         """Check rows to predict."""
         return self._read(estimator, X, reset=False)
 
@@ -159,9 +163,13 @@ class VectorKind(Kind):
         pairwise.check_named(self._metric, self.options.params, sparse=sp.issparse(X))
         return X
 
+    def order(self, X: Any) -> Indices:
+        """Return the rows in an order that does not depend on how they are given."""
+        return np.argsort(_hashes(X), kind="stable")
+
     def items(self, X: Any, classes: Indices, weights: Floats | None) -> Items:
         """Join identical rows of one class, and compute the distances between them."""
-        hashes = np.concatenate([hash_rows(X[t]) for t in tiles(X.shape[0], _HASH_ROWS)])
+        hashes = _hashes(X)
         there = np.arange(len(classes)) if weights is None else np.flatnonzero(weights > 0)
         order = there[np.lexsort((there, classes[there], hashes[there]))]
         new = np.ones(len(order), dtype=bool)
@@ -218,18 +226,18 @@ class MatrixKind(Kind):
             )
         return X
 
-    def read_new(self, estimator: Any, X: Any) -> Any:
+    def read_new(self, estimator: Any, X: Any, n_kept: int) -> Any:
         """Check distances to all training rows, or to the medoids only."""
         shape = getattr(X, "shape", None) or np.shape(np.asarray(X))
         n_columns = shape[1] if len(shape) == 2 else None
-        if n_columns == estimator.n_medoids_ != estimator.n_features_in_:
+        if n_columns == n_kept != estimator.n_features_in_:
             return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         if n_columns not in (None, estimator.n_features_in_):
             check_array(X)  # NaN and text are reported first
             raise ValueError(
-                f"X has {n_columns} features, but DiscriminativeKMedoids is expecting "
-                f"{estimator.n_features_in_} features as input: distances to all training rows, or "
-                f"to the {estimator.n_medoids_} medoids."
+                f"X has {n_columns} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input: one column per training row, or "
+                f"one for each of the {n_kept} that the model keeps."
             )
         return convert_any_rows(estimator, X, reset=False)
 
@@ -273,7 +281,7 @@ class ObjectKind(Kind):
         """Make a list of objects."""
         return as_objects(X)
 
-    def read_new(self, estimator: Any, X: Any) -> Any:
+    def read_new(self, estimator: Any, X: Any, n_kept: int) -> Any:
         """Make a list of objects."""
         return as_objects(X)
 
@@ -351,6 +359,10 @@ def as_objects(X: Any) -> Any:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     return X if isinstance(X, np.ndarray) else list(X)
+
+
+def _hashes(X: Any) -> Hashes:
+    return np.concatenate([hash_rows(X[tile]) for tile in tiles(X.shape[0], _HASH_ROWS)])
 
 
 def _hashes_of_places(n: int) -> Hashes:

@@ -49,7 +49,7 @@ TRUE_METRICS = {
 }
 # Parameters that would otherwise be computed from each block of rows.
 _NEEDED = {"mahalanobis": "VI", "seuclidean": "V"}
-_BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}
+BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}
 SPARSE = {*EUCLIDEAN, "cityblock", "cosine", "l1", "manhattan"}
 
 _TILE_ROWS = 256  # fixed, as products of matrices may round differently for other sizes
@@ -119,17 +119,19 @@ def _function(metric: str, params: dict[str, Any]) -> Callable[[Matrix, Matrix, 
         return all_distances
 
     def by_sklearn(X: Matrix, others: Matrix, out: _Array) -> None:
-        out[:] = pairwise_distances(_short(X), _short(others), metric=metric, **params)
+        out[:] = pairwise_distances(
+            with_short_indices(X), with_short_indices(others), metric=metric, **params
+        )
 
     def by_scipy(X: Matrix, others: Matrix, out: _Array) -> None:
-        if metric in _BOOLEAN:
+        if metric in BOOLEAN:
             X, others = X != 0, others != 0
         out[:] = cdist(X, others, metric=metric, **params)
 
     return by_sklearn if metric in _SKLEARN else by_scipy
 
 
-def _short(X: Matrix) -> Matrix:
+def with_short_indices(X: Matrix) -> Matrix:
     """Give a CSR matrix the 32-bit indices that scikit-learn's compiled distances need."""
     if not sp.issparse(X) or X.indices.dtype == np.int32:
         return X

@@ -44,7 +44,7 @@ class Gather(MaximumPass):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
         """Visit one part."""
         labels, squares = np.zeros_like(state.cells.labels), np.empty(len(part))
-        _assign_to_nearest(part, self.center, labels, squares, None)
+        assign_to_nearest(part, self.center, labels, squares, None)
         previous = np.full_like(labels, NO_CELL)
         cells = CellState(labels, previous, squares, self.center)
         return state.with_cells(cells), _largest_square(part, squares)
@@ -88,7 +88,7 @@ class Assign(Pass[Assigned]):
             rest = assign_by_change(
                 part, last.centers, last.squares, centers, self.came_from, previous, labels, squares
             )
-        _assign_to_nearest(part, centers, labels, squares, rest)
+        assign_to_nearest(part, centers, labels, squares, rest)
         after = replace(state, cells=CellState(labels, previous, squares, centers), pruning=None)
         changed = labels != previous
         moved = int(np.count_nonzero(changed if part.active is None else changed & part.active))
@@ -248,12 +248,12 @@ class RestoreCells(EffectPass):
         return replace(state, cells=state.kept, kept=None), None
 
 
-def _assign_to_nearest(
+def assign_to_nearest(
     part: Part,
     centers: npt.NDArray[np.floating],
     labels: Indices,
     squares: Floats,
-    rows: Indices | None,
+    rows: Indices | None = None,
 ) -> None:
     """Assign rows by comparing them with all centres.
 

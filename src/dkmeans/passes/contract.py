@@ -64,7 +64,18 @@ class Pass(AnyPass, Generic[R]):
 
 
 class Derivation(ABC):
-    """Makes another part of the same rows."""
+    """Makes another part of the same rows.
+
+    Attributes
+    ----------
+    needs_rows : bool
+        Whether the rows of the part must be there.
+    keeps_rows : bool
+        Whether the new part holds rows of its own. Otherwise it has the same rows.
+    """
+
+    needs_rows: ClassVar[bool] = False
+    keeps_rows: ClassVar[bool] = False
 
     @abstractmethod
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:

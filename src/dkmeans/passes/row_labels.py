@@ -1,17 +1,16 @@
-"""Passes about classes and labels of rows: values, errors, conflicts, held-out rows."""
+"""Passes about classes and labels of rows: values, errors, conflicts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
-from dkmeans.kernels.rowhash import Hashes, hash_rows, salted, sampling_hashes
+from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_totals
-from dkmeans.passes.contract import Derivation, Effect, Pass
+from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass, KeyedSumsPass, Pieces, PiecesPass, SlicesPass
 from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
@@ -29,24 +28,6 @@ class HashRows(PiecesPass[np.uint64]):
 
         def task(tile: slice) -> None:
             found[tile] = hash_rows(part.X[tile], part.loops)
-
-        part.for_tiles(task, 1)
-        return state, Pieces([part.start], [found])
-
-
-@dataclass(frozen=True)
-class SampleHashes(PiecesPass[np.uint64]):
-    """Hash all rows, to draw samples: evenly distributed, and other hashes for each salt."""
-
-    largest: Floats  # magnitude of each column, shape (d,)
-    salt: int = 0
-
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
-        """Visit one part."""
-        found = np.empty(len(part), dtype=np.uint64)
-
-        def task(tile: slice) -> None:
-            found[tile] = salted(sampling_hashes(part.X[tile], self.largest, part.loops), self.salt)
 
         part.for_tiles(task, 1)
         return state, Pieces([part.start], [found])
@@ -183,38 +164,6 @@ class WeighErrors(SlicesPass):
 
 
 @dataclass(frozen=True)
-class HeldErrors(Record):
-    """Held-out rows that are misclassified."""
-
-    rows: Indices  # numbers among all rows, ascending
-    weights: Floats
-
-
-@dataclass(frozen=True)
-class FindHeldErrors(Pass[HeldErrors]):
-    """Find the held-out rows that are misclassified."""
-
-    needs_rows = False
-
-    classes: Indices  # of the prototypes
-
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, HeldErrors]:
-        """Visit one part."""
-        assert part.held is not None, "no rows are held out"
-        wrong = self.classes[state.cells.labels] != part.given
-        rows = np.flatnonzero(part.held & wrong)
-        full = np.ones(len(part)) if part.full_weights is None else part.full_weights
-        return state, HeldErrors(rows + part.start, full[rows])
-
-    def merge(self, results: Sequence[HeldErrors]) -> HeldErrors:
-        """Put the rows in order."""
-        rows = np.concatenate([result.rows for result in results])
-        weights = np.concatenate([result.weights for result in results])
-        order = np.argsort(rows, kind="stable")
-        return HeldErrors(rows[order], weights[order])
-
-
-@dataclass(frozen=True)
 class WeighOverlaps(KeyedSumsPass):
     """Sum, by cell and class, the weights of rows that equal a prototype of another class."""
 
@@ -252,30 +201,6 @@ class FindOverlaps(Pass[list[Indices]]):
     def merge(self, results: Sequence[list[Indices]]) -> list[Indices]:
         """Put the rows of each group in order."""
         return [np.sort(np.concatenate(rows)) for rows in zip(*results, strict=True)]
-
-
-@dataclass(frozen=True)
-class HoldOut(Derivation):
-    """Hold out the rows whose hash is in the range of their class.
-
-    Parameters
-    ----------
-    hashes : array of shape (n,)
-        Hashes of all rows, including those of other parts.
-    lowest, highest : arrays of shape (n_classes,)
-        Range of the hashes of each class.
-    """
-
-    hashes: Hashes
-    lowest: Hashes
-    highest: Hashes
-
-    def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
-        """Return a part whose held-out rows have weight 0."""
-        mine = self.hashes[part.start : part.start + len(part)]
-        y = state.classes
-        held: npt.NDArray[np.bool_] = (mine >= self.lowest[y]) & (mine <= self.highest[y])
-        return part.without(held), RowState.start(y)
 
 
 def _overlapping(part: Part, state: RowState, prototypes: Prototypes) -> Indices:

@@ -17,11 +17,13 @@ class History(Table):
     Attributes
     ----------
     round : int
-        Number of the round, from 1.
+        Number of the round, from 1; 0 for the search of `max_clusters="auto"`, which is one row.
     phase : str
-        "grow" for the paper's rounds; "freeze", "fill" and "settle" belong to the guaranteed
-        ending (see the guide), "restore" to bringing back classes that have lost their last
-        prototype, "prune" to pruning, "refine" to margin refinement.
+        "grow" for the paper's rounds; "sample" for rounds on a sample of the rows, where sums are
+        estimates; "freeze", "fill" and "settle" belong to the guaranteed ending (see the guide),
+        "restore" to bringing back classes that have lost their last prototype, "prune" to
+        pruning, "refine" to margin refinement. "search" is the search of `max_clusters="auto"`:
+        its state with the chosen number of clusters, and the time that all of it took.
     clusters : int
         Prototypes that own at least one row.
     mixed : int
@@ -42,6 +44,10 @@ class History(Table):
     def from_records(cls, records: list[dict[str, Any]]) -> Self:
         """Build a table from records with the same keys."""
         return cls(**{name: [record[name] for record in records] for name in records[0]})
+
+    def after(self, record: dict[str, Any]) -> Self:
+        """Return the table with a record before all others."""
+        return type(self)(**{n: [record[n], *getattr(self, n).tolist()] for n in self.columns})
 
     def _headline(self) -> str:
         return f"History of {len(self)} rounds"

@@ -53,19 +53,24 @@ class SpilledPart:
     Parameters
     ----------
     part : Part
-        Without rows.
+        Without rows, or with rows of its own.
     state : RowState
     shelf : Shelf
     """
 
     def __init__(self, part: Part, state: RowState, shelf: Shelf) -> None:
         self._shelf = shelf
+        self._rows: tuple[Ticket, tuple[int, ...]] | None = None
+        if isinstance(part.raw, np.ndarray):  # arrays of CSR matrices are stored like all others
+            self._rows = shelf.put(part.raw.reshape(-1)), part.raw.shape
+            part = part.with_rows(None)
         self._stored = _Pickler(shelf, _Known()).store((part.configured(Setting()), state))
 
     @property
     def tickets(self) -> list[Ticket]:
         """Tickets of all arrays."""
-        return self._stored.all_tickets()
+        rows = [] if self._rows is None else [self._rows[0]]
+        return [*self._stored.all_tickets(), *rows]
 
     def visit(self, action: Action[R], setting: Setting, X: Matrix) -> R:
         """Load the arrays for one action, and store the state that it returns.
@@ -76,12 +81,15 @@ class SpilledPart:
         setting : Setting
             Of the part during the visit.
         X : array, CSR matrix or None
-            Its rows.
+            Its rows; None if it holds them, or if they are not needed.
         """
         known = _Known()
         part, state = _Unpickler(self._stored, self._shelf, known).load()
         try:
-            state, result = action(part.configured(setting).with_rows(X), state)
+            if X is None and self._rows is not None:
+                X = self._shelf.get(self._rows[0]).reshape(self._rows[1])
+            visited = part.configured(setting)
+            state, result = action(visited if X is None else visited.with_rows(X), state)
             stored = _Pickler(self._shelf, known).store((part, state))
         finally:
             known.clear()  # lazy values refer to it: a cycle would keep arrays in memory

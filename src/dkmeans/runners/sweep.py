@@ -25,8 +25,9 @@ class SweepRunner:
     ----------
     parts : iterable of (Part, RowState)
         Parts without rows.
-    read : callable
-        Returns an iterator over the rows of each part; the same for every call.
+    read : callable or None
+        Returns an iterator over the rows of each part; the same for every call. None if parts hold
+        their rows, which are then spilled, too.
     shelf : Shelf
         Where arrays are spilled to.
     """
@@ -34,7 +35,7 @@ class SweepRunner:
     def __init__(
         self,
         parts: Iterable[tuple[Part, RowState]],
-        read: Callable[[], Iterable[Matrix]],
+        read: Callable[[], Iterable[Matrix]] | None,
         shelf: Shelf,
     ) -> None:
         self._read, self._shelf = read, shelf
@@ -66,11 +67,17 @@ class SweepRunner:
 
     def derive(self, derivation: Derivation) -> "SweepRunner":
         """Make a runner of other parts of the same rows; it shares the shelf."""
+        keeps_rows = derivation.keeps_rows
 
         def derive(part: Part, state: RowState) -> tuple[RowState, tuple[Part, RowState]]:
-            return state, derivation.derive(part, state)
+            other, start = derivation.derive(part, state)
+            return state, (other if keeps_rows else other.with_rows(None), start)
 
-        derived = SweepRunner(self._visit(derive, needs_rows=False), self._read, self._shelf)
+        derived = SweepRunner(
+            self._visit(derive, derivation.needs_rows),
+            None if keeps_rows else self._read,
+            self._shelf,
+        )
         derived._owns_shelf = False
         return derived
 
@@ -92,7 +99,7 @@ class SweepRunner:
 
     @contextmanager
     def _blocks(self, needs_rows: bool) -> Iterator[Iterator[Matrix]]:
-        if needs_rows:
+        if needs_rows and self._read is not None:
             with prefetched(self._read()) as blocks:
                 yield blocks
         else:

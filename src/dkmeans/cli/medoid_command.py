@@ -1,0 +1,61 @@
+"""`dkmeans fit --precomputed`: from a matrix of distances to a model file."""
+
+from pathlib import Path
+
+import numpy as np
+
+from dkmeans.cli.console import say, stderr, stdout
+from dkmeans.cli.distance_files import open_distances, read_labels
+from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_command import FitOptions, budget_of, fit_rows
+from dkmeans.cli.fit_report import Errors, report
+from dkmeans.cli.labelled_rows import Labelled
+from dkmeans.cli.loaded_model import LoadedModel
+from dkmeans.cli.output_files import check_free
+from dkmeans.files.model_file import save
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
+
+
+def run_fit_distances(
+    train: Path, label_file: Path | None, label: str | None, options: FitOptions
+) -> None:
+    """Read distances and labels, fit, save and tell."""
+    if label_file is None:
+        raise InputError(
+            "--precomputed needs the labels of the rows: name their file as --label-file."
+        )
+    rows_only = {
+        "--test": options.test,
+        "--reject": options.reject,
+        "--refine": options.refine,
+        "--standardise": options.standardise,
+    }
+    for name, value in rows_only.items():
+        if value:
+            raise InputError(f"{name} needs rows, and --precomputed has distances only: drop it.")
+    check_free(options.out, train, label_file, force=options.force)
+    D = open_distances(train)
+    if D.shape[0] != D.shape[1]:
+        raise InputError(
+            f"{train.name} has the shape {D.shape}; the distances between all rows are needed."
+        )
+    rows = Labelled(D, read_labels(label_file, label, len(D)), None)
+    if len(np.unique(rows.y)) < 2:
+        raise InputError(
+            f"All rows of {label_file.name} have the label {rows.y[0]!s}; two classes are needed."
+        )
+    model = DiscriminativeKMedoids(
+        budget_of(options.max_clusters or "auto"),
+        metric="precomputed",
+        class_weight="balanced" if options.balanced else None,
+        n_threads=options.threads,
+    )
+    console = stderr()
+    if options.max_clusters is None and not options.quiet:
+        say(console, "The number of medoids is chosen on held-out rows; --max-clusters sets it.")
+    seconds = fit_rows(model, rows, options, console)
+    save(model, options.out)
+    if not options.quiet:
+        errors = Errors.of(model, rows)
+        loaded = LoadedModel(model)
+        report(stdout(), loaded, errors, None, seconds=seconds, saved=options.out.resolve())
