@@ -14,13 +14,12 @@ IRIS, SPECIES = load_iris(return_X_y=True)
 X = np.unique(IRIS, axis=0)[::3]
 
 
-@pytest.mark.parametrize("metric", ["rbf", "laplacian", "linear", "poly", "cityblock"])
+@pytest.mark.parametrize("metric", ["rbf", "laplacian", "linear", "poly"])
 def test_with_all_rows_as_landmarks_inner_products_are_the_kernel(metric):
     landmarks = Landmarks(len(X), metric=metric).fit(X)
     features = landmarks.transform(X)
-    if metric in ("rbf", "cityblock"):
-        D = pairwise_distances(X, metric="euclidean" if metric == "rbf" else metric)
-        K = np.exp(-landmarks.gamma_ * D**2)
+    if metric == "rbf":
+        K = np.exp(-landmarks.gamma_ * pairwise_distances(X) ** 2)
     else:
         K = pairwise_kernels(X, metric=metric)
     np.testing.assert_allclose(features @ features.T, K, atol=1e-4 * np.abs(K).max())

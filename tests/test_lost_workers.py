@@ -8,6 +8,7 @@ import pytest
 from test_blocks import same
 
 from dkmeans import DiscriminativeKMeans
+from dkmeans.growth import best
 from dkmeans.runners import dask as runner
 from dkmeans.runners.dask_worker import DeriveParts, Holder
 from dkmeans.sources import dask_cluster as source
@@ -176,6 +177,7 @@ def test_sets_that_no_one_uses_are_dropped(fit, rows, monkeypatch):
         most.append(len(holdings.sets))
 
     monkeypatch.setattr(DeriveParts, "execute", watched)
-    fit(lambda: DiscriminativeKMeans("auto", growth="paper").fit(*lazy(*rows)))
-    assert most
-    assert max(most) == 2  # of all rows, and of this fold
+    monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 2)
+    fit(lambda: DiscriminativeKMeans(6, growth="best").fit(*lazy(*rows)))
+    assert len(most) > 2 * 2, "several samples, on two workers"
+    assert max(most) == 3  # of all rows, of a sample, and of the rows that check it
