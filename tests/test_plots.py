@@ -151,12 +151,15 @@ def test_classwise_kmeans_shares_centres_evenly():
 
 
 def built(X, y, model):
+    learned = DiscriminativeKMeans(10, metric="learned").fit(X, y)
     return [
         CellsDisplay.from_estimator(model, X, y),
         CertifiedAccuracyDisplay.from_estimator(model, X, y),
         ClassBordersDisplay.from_estimator(model),
         ConfusionDisplay.from_estimator(model, X, y),
         ExplanationDisplay.from_estimator(model, X[:2], image_shape=(1, 2), X_train=X),
+        plots.FeatureImportancesDisplay.from_estimator(learned),
+        plots.FeaturePartsDisplay.from_estimator(model, X[:2]),
         GrowthDisplay.from_estimator(model, X, y, max_panels=2),
         MarginDisplay.from_estimator(model, X, y),
         PathDisplay.from_estimator(model),
