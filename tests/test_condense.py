@@ -28,9 +28,9 @@ def digits():
 def naive_keep(model, X, y, w):
     """Row and weight of each prototype, straight from the definitions; a row of None if none."""
     D = model.transform(X).astype(float)
-    centers = model.cluster_centers_.astype(float)
-    # Distances are those between rows of length one in their own type.
-    unit = (unit_rows(X) if model.metric == "cosine" else X).astype(float)
+    # Distances are those in the space of the metric, to which rows are mapped in their own type.
+    centers = model._fitted.prototypes.centers.astype(float)
+    unit = model._fitted.geometry.rows(X).astype(float)
     rows, weight = [], np.zeros(model.n_clusters_)
     members = [[] for _ in centers]
     for i, label in enumerate(y):

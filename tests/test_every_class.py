@@ -99,6 +99,9 @@ def fitted(fit, *args):
 
 
 def seen(X, model):
+    """Return the rows as the metric sees them: rows that are equal here cannot be told apart."""
+    if model.metric == "learned":
+        return model._fitted.geometry.standardised(X)
     return unit_rows(X) if model.metric == "cosine" else X
 
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from dkmeans.atomic import replacing
 from dkmeans.cli.errors import InputError, check_exists
 from dkmeans.cli.image_folders import is_image_folder
 from dkmeans.cli.table_input import check_format
@@ -34,7 +35,7 @@ def resolve_input(path: Path) -> Path:
     start = stream.read(8)
     ending = next((e for s, e in _SIGNATURES.items() if start.startswith(s)), ".csv")
     copy = folder / f"standard-input{ending}"
-    with copy.open("wb") as file:
+    with replacing(copy) as file:
         file.write(start)
         shutil.copyfileobj(stream, file)
     return copy
