@@ -14,7 +14,7 @@ from dkmeans.kernels import jit
 
 
 def test_fits_without_any_extra_and_plots_say_what_to_install():
-    missing = ("matplotlib", "PIL", "pyarrow", "onnx", "typer", "rich", "dask", "pandas", "polars")
+    missing = ("matplotlib", "PIL", "pyarrow", "onnx", "typer", "rich", "dask", "skops")
     code = (
         f"import sys\nfor name in {missing}: sys.modules[name] = None\n"
         "from sklearn.datasets import load_iris\n"

@@ -115,10 +115,9 @@ def _columns(model: LoadedModel) -> list[dict[str, str]]:
 def _values(step: str, transformer: Any, j: int) -> str:
     """Say what a fitted transformer knows of its j-th column."""
     if step == "categories":
-        levels = [
-            "missing" if level != level else str(level) for level in transformer.categories_[j]
-        ]
-        rare = transformer.infrequent_categories_[j]
+        encoder = transformer.named_steps["encoder"]
+        levels = ["missing" if level != level else str(level) for level in encoder.categories_[j]]
+        rare = encoder.infrequent_categories_[j]
         pooled = f"; rare, pooled: {len(rare)}" if rare is not None and len(rare) else ""
         return f"{len(levels)}: {listing(levels, 5)}{pooled}"
     filled = transformer.named_steps["imputer"].statistics_[j]

@@ -40,7 +40,8 @@ def table_features(
         kind = TensorProto.STRING if is_text else TensorProto.DOUBLE
         inputs += [helper.make_tensor_value_info(name, kind, ["rows", 1]) for name in names]
         if is_text:
-            parts += [_one_hot(graph, name, transformer, j) for j, name in enumerate(names)]
+            encoder = transformer.named_steps["encoder"]
+            parts += [_one_hot(graph, name, encoder, j) for j, name in enumerate(names)]
         else:
             parts.append(_numbers(graph, graph.joined(list(names)), transformer))
     return inputs, graph.cast(graph.joined(parts), dtype)

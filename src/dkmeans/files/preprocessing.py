@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.refusal import RefusedError, require
-from dkmeans.tables.values import to_numbers
+from dkmeans.tables.values import to_levels, to_numbers
 
 TRANSFORMERS = (
     ColumnTransformer,
@@ -151,7 +151,7 @@ def unsupported(step: Any) -> str:
 
 def _is_known(step: FunctionTransformer) -> bool:
     functions = (step.func, step.inverse_func)
-    return all(function is None or function is to_numbers for function in functions)
+    return all(function in (None, to_levels, to_numbers) for function in functions)
 
 
 def _check(data: bytes) -> None:
@@ -179,6 +179,12 @@ def _check(data: bytes) -> None:
 @cache
 def _allowed() -> frozenset[str]:
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in (*TRANSFORMERS, *_VALUES)}
-    # As skops calls them.
-    more = {"builtins.NoneType", "numpy.bool", "numpy.bool_", f"{to_numbers.__module__}.to_numbers"}
-    return frozenset(kinds | more)
+    functions = {f"{f.__module__}.{f.__name__}" for f in (to_levels, to_numbers)}
+    # As skops calls them, and a list of column names in a ColumnTransformer of scikit-learn 1.6.
+    more = {
+        "builtins.NoneType",
+        "numpy.bool",
+        "numpy.bool_",
+        "sklearn.compose._column_transformer._RemainderColsList",
+    }
+    return frozenset(kinds | functions | more)

@@ -14,7 +14,7 @@ from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.tables.kinds import Kind, kinds_of
 from dkmeans.tables.roles import describe_left_out, find_left_out
 from dkmeans.tables.statistics import TableStatistics
-from dkmeans.tables.values import to_numbers
+from dkmeans.tables.values import to_levels, to_numbers
 
 Impute: TypeAlias = Literal["median", "mean"]
 MIN_FREQUENCY = 0.01
@@ -133,9 +133,7 @@ def build_pipeline(
         Kind.DATE: _pipeline(
             numbers=_conversion(), imputer=_imputer(impute), scaler=StandardScaler()
         ),
-        Kind.CATEGORY: OneHotEncoder(
-            handle_unknown="ignore", min_frequency=min_frequency, sparse_output=False
-        ),
+        Kind.CATEGORY: _pipeline(levels=_conversion(to_levels), encoder=_encoder(min_frequency)),
     }
     groups = {kind: [n for n, found in kinds.items() if found is kind] for kind in steps}
     transformers = [(_STEPS[kind], steps[kind], names) for kind, names in groups.items() if names]
@@ -173,7 +171,8 @@ def fit_preprocessing(pipeline: Pipeline, statistics: TableStatistics) -> Column
     used = kinds_of_pipeline(pipeline)
     assert used is not None
     kinds = {name: used[name] for name in statistics.kinds if name in used}  # as in the table
-    encoder = {step: t for step, t, _ in preprocessing.transformers}.get("categories")
+    categories = {step: t for step, t, _ in preprocessing.transformers}.get("categories")
+    encoder = None if categories is None else categories.named_steps["encoder"]
     frequency = MIN_FREQUENCY if encoder is None else encoder.min_frequency
     frame = _stand_in(kinds, statistics, frequency)
     if encoder is not None:
@@ -181,7 +180,8 @@ def fit_preprocessing(pipeline: Pipeline, statistics: TableStatistics) -> Column
     preprocessing.fit(frame)
     if encoder is not None:
         encoder.set_params(min_frequency=frequency)
-        preprocessing.named_transformers_["categories"].set_params(min_frequency=frequency)
+        fitted = preprocessing.named_transformers_["categories"].named_steps["encoder"]
+        fitted.set_params(min_frequency=frequency)
     medians = statistics.medians()
     for step, _, names in preprocessing.transformers:
         if step != "categories":
@@ -272,5 +272,9 @@ def _imputer(strategy: str) -> SimpleImputer:
     return SimpleImputer(strategy=strategy, keep_empty_features=True)
 
 
-def _conversion() -> FunctionTransformer:
-    return FunctionTransformer(to_numbers, feature_names_out="one-to-one")
+def _encoder(min_frequency: float) -> OneHotEncoder:
+    return OneHotEncoder(handle_unknown="ignore", min_frequency=min_frequency, sparse_output=False)
+
+
+def _conversion(function: Any = to_numbers) -> FunctionTransformer:
+    return FunctionTransformer(function, feature_names_out="one-to-one")

@@ -139,7 +139,9 @@ def _days(column: Any, name: str) -> npt.NDArray[np.float64]:
     kind = column.type
     try:
         if is_text(kind):
-            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, kind), column)
+            # Take rows by number: `if_else` of pyarrow 15 makes invalid text of parts of arrays.
+            rows = pa.array(np.arange(len(column)))
+            column = column.take(pc.if_else(pc.equal(column, ""), pa.scalar(None, rows.type), rows))
             column = _parsed_dates(column)
         elif pa.types.is_time(kind):
             column = pc.cast(column, pa.time64("us"), safe=False)

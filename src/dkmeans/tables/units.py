@@ -46,7 +46,9 @@ def in_original_units(columns: Any, X: npt.NDArray[np.floating]) -> dict[str, np
         part = np.asarray(X[:, at : at + width], dtype=np.float64)
         at += width
         if step == "categories":
-            values |= dict(zip(_levels(transformer, names), part.T, strict=True))
+            values |= dict(
+                zip(_levels(transformer.named_steps["encoder"], names), part.T, strict=True)
+            )
             continue
         scaler = transformer.named_steps.get("scaler")
         part = part if scaler is None else part * scaler.scale_ + scaler.mean_
@@ -83,8 +85,9 @@ def columns_of_features(columns: Any) -> list[str]:
         for j, name in enumerate(names):
             width = 1
             if step == "categories":
-                rare = transformer.infrequent_categories_[j]
+                encoder = transformer.named_steps["encoder"]
+                rare = encoder.infrequent_categories_[j]
                 n_rare = 0 if rare is None else len(rare)
-                width = len(transformer.categories_[j]) - n_rare + (n_rare > 0)
+                width = len(encoder.categories_[j]) - n_rare + (n_rare > 0)
             found += [name] * width
     return found

@@ -38,6 +38,36 @@ def to_numbers(X: Any) -> npt.NDArray[np.float64]:
     return np.column_stack(columns) if columns else np.zeros((len(X), 0))
 
 
+def to_levels(X: Any) -> npt.NDArray[np.object_]:
+    """Convert columns of categories to Python objects, with NaN for all kinds of missing values.
+
+    It is a step of table pipelines (`FunctionTransformer`): an encoder takes None and NaN for
+    different levels, and which of them stands for a missing text depends on the dataframe.
+
+    Parameters
+    ----------
+    X : DataFrame or array of shape (n_samples, n_features)
+        Columns.
+
+    Returns
+    -------
+    levels : ndarray of shape (n_samples, n_features)
+        Their values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkmeans.tables import to_levels
+    >>> to_levels(np.array([["red"], [None]], dtype=object)).tolist()
+    [['red'], [nan]]
+    """
+    if hasattr(X, "columns"):
+        columns = [levels_of(X[name]) for name in X.columns]
+    else:
+        columns = [_present_or_nan(column) for column in np.asarray(X, dtype=object).T]
+    return np.column_stack(columns) if columns else np.zeros((len(X), 0), dtype=object)
+
+
 def floats_of(series: Any) -> npt.NDArray[np.float64]:
     """Convert a column of a dataframe to float64, with NaN where values are missing."""
     dtype = getattr(series, "dtype", None)
@@ -51,7 +81,11 @@ def floats_of(series: Any) -> npt.NDArray[np.float64]:
 
 def levels_of(series: Any) -> npt.NDArray[np.object_]:
     """Convert a column of a dataframe to Python objects, with NaN where values are missing."""
-    values = np.array(series.to_numpy(), dtype=object)
+    return _present_or_nan(series.to_numpy())
+
+
+def _present_or_nan(column: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
+    values = np.array(column, dtype=object)
     values[is_missing(values)] = np.nan
     return values
 
