@@ -1,6 +1,7 @@
 """`dkmeans fit --precomputed`, and what the other commands make of such models."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -38,6 +39,9 @@ def test_fit_inspect_predict():
     seen = run("inspect", "model.dkm", "--clusters").output
     assert "discriminative k-medoids, of distances" in seen
     assert str(model.medoid_indices_[0]) in seen
+    about = json.loads(run("inspect", "model.dkm", "--json").output)
+    assert [one["id"] for one in about["clusters"]] == model.medoid_indices_.tolist()
+    assert about["training"]["error"] == model.path_.training_error[-1]
     for name, columns in (("all.npy", D), ("few.npy", D[:, model.medoid_indices_])):
         np.save(name, columns[:7])
         done = run("predict", "model.dkm", name, "--out", "out.csv", "--force")

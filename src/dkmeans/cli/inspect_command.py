@@ -55,13 +55,6 @@ def run_inspect(
 def describe_model(path: Path, model: LoadedModel) -> dict[str, Any]:
     """Tell all that `inspect` shows as values that JSON has."""
     core = model.core
-    rows = zip(
-        core.cluster_ids_.tolist(),
-        core.cluster_classes_.tolist(),
-        core.cluster_sizes_.tolist(),
-        purities(core._fitted).tolist(),
-        strict=True,
-    )
     parameters = {
         name: value if isinstance(value, str | int | float | None) else repr(value)
         for name, value in core.get_params().items()
@@ -70,22 +63,31 @@ def describe_model(path: Path, model: LoadedModel) -> dict[str, Any]:
         "file": path.name,
         "bytes": path.stat().st_size,
         "steps": [type(step).__name__ for _, step in getattr(model.whole, "steps", [("", core)])],
-        "columns": _columns(model),
+        "columns": [] if model.takes_distances else _columns(model),
         "n_features": int(core.n_features_in_),
         "classes": core.classes_.tolist(),
-        "n_clusters": int(core.n_clusters_),
+        "n_clusters": len(model.prototype_ids),
         "parameters": parameters,
         "training": {
-            "weight": float(np.sum(core.cluster_sizes_)),
-            "error": _training_error(core),
+            "weight": float(np.sum(model.prototype_sizes)),
+            "error": _medoid_error(core) if model.is_medoids else _training_error(core),
             "rounds": int(core.n_iter_),
             "converged": bool(core.converged_),
         },
-        "clusters": [
-            {"id": id, "class": label, "size": size, "purity": purity}
-            for id, label, size, purity in rows
-        ],
+        "clusters": _describe_prototypes(model),
     }
+
+
+def _describe_prototypes(model: LoadedModel) -> list[dict[str, Any]]:
+    """Describe every cluster, or every medoid, whose id is the number of its row."""
+    columns = {
+        "id": model.prototype_ids.tolist(),
+        "class": model.prototype_classes.tolist(),
+        "size": model.prototype_sizes.tolist(),
+    }
+    if not model.is_medoids:
+        columns["purity"] = purities(model.core._fitted).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def show_features(console: Console, model: LoadedModel) -> None:
@@ -146,11 +148,16 @@ def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
 
 def _medoid_training(core: Any) -> str:
     parts = [f"{np.sum(core.medoid_sizes_):,.10g} rows"]
-    if hasattr(core, "path_"):
-        parts.append(f"error {percent(float(core.path_.training_error[-1]))} %")
+    error = _medoid_error(core)
+    if error is not None:
+        parts.append(f"error {percent(error)} %")
     parts.append(plural(core.n_iter_, "round"))
     ending = "no swap lowers the cost" if core.converged_ else "ended before convergence"
     return ", ".join([*parts, ending])
+
+
+def _medoid_error(core: Any) -> float | None:
+    return float(core.path_.training_error[-1]) if hasattr(core, "path_") else None
 
 
 def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:
