@@ -21,7 +21,7 @@ def test_demo_prints_a_table_and_draws_two_figures(tmp_path):
     assert result.returncode == 0, result.stderr
     for word in ("two moons", "digits", "class-wise k-means", "1-NN", "clusters", "held-out"):
         assert word in result.stdout
-    table = [line for line in result.stdout.splitlines() if not line.startswith("Figures:")]
+    table = [line for line in result.stdout.splitlines() if not line.startswith("Figure:")]
     assert max(map(len, table)) <= 80
     assert "…" not in result.stdout
     for name in ("growth.png", "prototypes.png"):

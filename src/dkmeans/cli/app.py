@@ -110,6 +110,7 @@ def fit(
     balanced: o.Balanced = False,
     growth: o.Growth = o.GrowthOption.best,
     metric: o.Metric = o.MetricOption.euclidean,
+    n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,
     size: o.Size = None,
@@ -125,7 +126,6 @@ def fit(
     label_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
     ] = None,
-    n_components: o.Components = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
 ) -> None:

@@ -38,14 +38,15 @@ def run_condense(
     if is_array_file(path) or holds_images(path):
         raise InputError(f"{path.name} is no table: only tables are condensed here.")
     rows = read_rows(path, wanted)
-    columns = None
-    if isinstance(rows, FrameRows):
-        columns = rows.pipeline(None)[0]
+    columns: Any = rows.pipeline(None)[0] if isinstance(rows, FrameRows) else None
     if not quiet:
         for note in rows.notes:
             say(stderr(), note)
     data = whole(rows)
-    X = np.asarray(data.array()) if columns is None else columns.transform(data.X[list(rows.kinds)])  # type: ignore[union-attr]
+    if isinstance(rows, FrameRows):
+        X = columns.transform(data.X[list(rows.kinds)])
+    else:
+        X = np.asarray(data.array())
     budget: Any = _budget(n)
     kind: Any = keep
     small = condense(X, data.y, budget, keep=kind, sample_weight=data.weight)

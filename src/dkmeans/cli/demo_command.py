@@ -92,6 +92,10 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
             lines.append(measure("dkmeans, refined", refined, data))
         step(f"class-wise k-means, {model.n_clusters_} centres")
         lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
+    if budget is None:
+        step("dkmeans, the paper's growth")
+        paper = DiscriminativeKMeans(growth="paper")
+        lines.append(measure("dkmeans, as in paper", paper, data))
     step("1-NN")
     lines.append(measure("1-NN on all rows", KNeighborsClassifier(1), data))
     return lines
@@ -112,7 +116,7 @@ def run_demo(out: Path) -> None:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=11)
+        task = progress.add_task("", total=12)
 
         def step(text: str) -> None:
             progress.update(task, description=text, advance=1)
@@ -140,7 +144,12 @@ def run_demo(out: Path) -> None:
         images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
         _save(images, out / "prototypes.png")
     console.print(table)
-    say(console, f"Figures: {out / 'growth.png'}, {out / 'prototypes.png'}", soft_wrap=True)
+    captions = {
+        "growth.png": "the paper's growth on two moons, round by round",
+        "prototypes.png": f"the {DIGITS_BUDGET} prototypes of the digits",
+    }
+    for name, caption in captions.items():
+        say(console, f"Figure: {out / name}: {caption}", soft_wrap=True)
 
 
 def _save(display: Display, path: Path) -> None:

@@ -17,12 +17,14 @@ from dkmeans.cli.labelled_rows import (
     Wanted,
     check_label_kind,
     checked_names,
+    chosen_columns,
     describe_missing,
+    labels_and_weights,
 )
-from dkmeans.cli.table_input import check_column, check_model_columns, describe_index, in_options
+from dkmeans.cli.table_input import check_model_columns, describe_index, in_options
 from dkmeans.data.system_memory import total_memory
 from dkmeans.data.table_formats import TableFile
-from dkmeans.data.tables import LabelKind, Selection, TablePart
+from dkmeans.data.tables import LabelKind, TablePart
 from dkmeans.tables.kinds import Kind
 from dkmeans.tables.pipeline import MIN_FREQUENCY, build_pipeline, fit_preprocessing
 from dkmeans.tables.reading import MixedTable
@@ -217,23 +219,12 @@ def _select(
 ) -> tuple[MixedTable, Wanted]:
     """Choose columns as the options say, or as a model needs them."""
     file = files[0]
-    if wanted.label is None:
-        raise InputError(
-            f"Name the column of labels with --label; {path.name} has {listing(file.names, 12)}."
-        )
-    check_column(file, wanted.label, "--label")
-    if wanted.weight is not None:
-        check_column(file, wanted.weight, "--weight")
-    selection = Selection(wanted.label, wanted.weight)
+    selection = labels_and_weights(file, wanted, path)
     if like is None:
-        drop = checked_names(file, wanted.drop, "--drop")
-        columns = None
-        if wanted.columns is not None:
-            columns = checked_names(file, wanted.columns, "--columns")
+        selection = chosen_columns(selection, file, wanted)
         codes = checked_names(file, wanted.categories, "--category")
         kinds = dict.fromkeys(codes, Kind.CATEGORY)
-        selection = replace(selection, drop=drop, columns=columns)
-        wanted = replace(wanted, drop=drop, columns=columns, categories=codes)
+        wanted = replace(wanted, drop=selection.drop, columns=selection.columns, categories=codes)
     else:
         assert like.names is not None
         kind = LabelKind.TEXT if like.has_text_labels else LabelKind.AS_STORED

@@ -185,6 +185,27 @@ def open_numbers(
     return large
 
 
+def labels_and_weights(file: TableFile, wanted: Wanted, path: Path) -> Selection:
+    """Select the columns of labels and weights that the options name; `path` is for messages."""
+    if wanted.label is None:
+        raise InputError(
+            f"Name the column of labels with --label; {path.name} has {listing(file.names, 12)}."
+        )
+    check_column(file, wanted.label, "--label")
+    if wanted.weight is not None:
+        check_column(file, wanted.weight, "--weight")
+    return Selection(wanted.label, wanted.weight)
+
+
+def chosen_columns(selection: Selection, file: TableFile, wanted: Wanted) -> Selection:
+    """Add the features that the options name, and the columns that they leave out."""
+    drop = checked_names(file, wanted.drop, "--drop")
+    columns = None
+    if wanted.columns is not None:
+        columns = checked_names(file, wanted.columns, "--columns")
+    return replace(selection, drop=drop, columns=columns)
+
+
 def checked_names(file: TableFile, given: Sequence[str], option: str) -> list[str]:
     """List the columns that an option names, one by one or with commas between them."""
     names: list[str] = []
@@ -248,22 +269,11 @@ def _select(
 ) -> SelectedTable:
     """Choose columns as the options say, or as a model needs them."""
     file = files[0]
-    if wanted.label is None:
-        raise InputError(
-            f"Name the column of labels with --label; {file.path.name} has "
-            f"{listing(file.names, 12)}."
-        )
-    check_column(file, wanted.label, "--label")
-    if wanted.weight is not None:
-        check_column(file, wanted.weight, "--weight")
-    selection = Selection(wanted.label, wanted.weight)
+    selection = labels_and_weights(file, wanted, file.path)
     if like is None:
-        drop = checked_names(file, wanted.drop, "--drop")
-        columns = None
-        if wanted.columns is not None:
-            columns = checked_names(file, wanted.columns, "--columns")
+        selection = chosen_columns(selection, file, wanted)
         others = OtherColumns.LEAVE_OUT if wanted.numeric_only else OtherColumns.REFUSE
-        selection = replace(selection, drop=drop, columns=columns, other_columns=others)
+        selection = replace(selection, other_columns=others)
     else:
         kind = LabelKind.TEXT if like.has_text_labels else LabelKind.AS_STORED
         columns = _columns_like(file, like, wanted, notes)
