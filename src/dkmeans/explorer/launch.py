@@ -71,4 +71,5 @@ def bound(port: int) -> Iterator[tuple[socket.socket, Access]]:
             raise ValueError(f"Port {port} cannot be used ({error.strerror}): name another.") from (
                 error
             )
+        listener.listen()  # from here on a browser is not refused
         yield listener, Access(listener.getsockname()[1])
