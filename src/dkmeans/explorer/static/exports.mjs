@@ -61,7 +61,8 @@ function legendRows(store, width) {
   measure.font = "12px system-ui, sans-serif";
   const items = [];
   let [x, y] = [14, 16];
-  store.state.classes.forEach(({ name }, category) => {
+  store.classNumbers.forEach((category) => {
+    const name = store.className(category);
     if (store.hidden.has(category)) return;
     const text = name.length > 30 ? `${name.slice(0, 29)}…` : name;
     const needed = measure.measureText(text).width + 30;

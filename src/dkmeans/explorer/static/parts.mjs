@@ -11,7 +11,7 @@ export function classLabel(store, category, most = 28) {
 }
 
 export function classChoice(store, label, value, onchange, properties = {}) {
-  const pairs = store.state.classes.map(({ name }, i) => [i, cut(name, 40)]);
+  const pairs = store.classNumbers.map((i) => [i, cut(store.className(i), 40)]);
   return choice(label, pairs, value, (text) => onchange(Number(text)), properties);
 }
 

@@ -12,7 +12,7 @@ export function selectionBar(store) {
     const { selection, layer } = store;
     element.hidden = selection.length === 0;
     if (!selection.length) return refill(element);
-    category = Math.min(category, store.state.classes.length - 1);
+    if (!store.classNumbers.includes(category)) [category] = store.classNumbers;
     const isTraining = layer === "training";
     return refill(
       element,

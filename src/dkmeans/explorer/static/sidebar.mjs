@@ -83,7 +83,8 @@ function legendContent(store) {
     h(
       "ul",
       { class: "dkm-classes" },
-      classes.map((each, i) => {
+      store.classNumbers.map((i) => {
+        const each = classes[i];
         const n = isHeldOut ? each.held_out_count : each.count;
         const wrong = isHeldOut ? each.held_out_wrong : each.wrong;
         const isHidden = store.hidden.has(i);

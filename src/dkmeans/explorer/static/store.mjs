@@ -86,7 +86,7 @@ export class Store extends EventTarget {
   }
 
   get running() {
-    return Boolean(this.state?.job && !this.state.job.error);
+    return Boolean(this.state?.job?.running);
   }
 
   #follow(before, job) {
@@ -95,9 +95,9 @@ export class Store extends EventTarget {
       this.#timer = setTimeout(() => this.run(() => this.refresh()), POLL_MS);
     } else if (job?.error && job.error !== before?.error) {
       this.say(job.error, true);
-    } else if (before && !before.error && !job) {
-      const refit = this.state.last_refit;
-      this.say(refit ? `Refit done. ${effect(refit).join("; ")}.` : "The refit has ended; the model is as it was.");
+    } else if (before?.running) {
+      const refit = job ? null : this.state.last_refit;
+      this.say(refit ? `Refit done. ${effect(refit).join("; ")}.` : "The refit was stopped; the model is as it was.");
     }
   }
 
@@ -236,6 +236,11 @@ export class Store extends EventTarget {
   setFilm(film) {
     this.film = film;
     this.emit("film");
+  }
+
+  /** Numbers of the classes that are not merged into another one. */
+  get classNumbers() {
+    return this.state.classes.flatMap((each, i) => (each.merged_into === null || each.merged_into === undefined ? [i] : []));
   }
 
   className(category) {

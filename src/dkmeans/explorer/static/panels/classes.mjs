@@ -19,7 +19,7 @@ export function classesPanel(store) {
     const [confusion, borders] = answers;
     refill(
       element,
-      h("h2", {}, plural(store.state.classes.length, "class", "classes")),
+      h("h2", {}, plural(store.classNumbers.length, "class", "classes")),
       section(
         layer === "training" ? "Confusion, training rows" : "Confusion, held-out rows",
         note("A cell selects its rows on the map. Rows: class; columns: prediction."),
@@ -47,7 +47,8 @@ function selectCell(store, actual, predicted) {
 
 function matrix(store, counts) {
   const { classes } = store.state;
-  const wrong = Math.max(1, ...counts.flatMap((line, i) => line.filter((_, j) => j !== i)));
+  const numbers = store.classNumbers;
+  const wrong = numbers.reduce((most, i) => numbers.reduce((so, j) => (i === j ? so : Math.max(so, counts[i][j])), most), 1);
   const cell = (n, i, j) => {
     if (n === 0) return h("td", { class: "dkm-zero" }, "·");
     const label = `${count(n)} rows of ${classes[i].name} predicted as ${classes[j].name}`;
@@ -59,7 +60,7 @@ function matrix(store, counts) {
     if (i !== j) element.style.setProperty("--heat", String(0.15 + (0.65 * n) / wrong));
     return element;
   };
-  const short = classes.length > 12 ? 6 : 10;
+  const most = numbers.length > 12 ? 6 : 10;
   return h(
     "div",
     { class: "dkm-scroll dkm-tall" },
@@ -69,13 +70,13 @@ function matrix(store, counts) {
       h(
         "thead",
         {},
-        h("tr", {}, h("td", {}), classes.map(({ name }, j) => h("th", { scope: "col", title: name }, classLabel(store, j, short)))),
+        h("tr", {}, h("td", {}), numbers.map((j) => h("th", { scope: "col" }, classLabel(store, j, most)))),
       ),
       h(
         "tbody",
         {},
-        counts.map((line, i) =>
-          h("tr", {}, h("th", { scope: "row", title: classes[i].name }, classLabel(store, i, 12)), line.map((n, j) => cell(n, i, j))),
+        numbers.map((i) =>
+          h("tr", {}, h("th", { scope: "row" }, classLabel(store, i, 12)), numbers.map((j) => cell(counts[i][j], i, j))),
         ),
       ),
     ),
@@ -137,10 +138,10 @@ function edits(store) {
     event.preventDefault();
     store.edit({ kind: "add_class", name: name.value }, `Class ${cut(name.value)} added; relabel rows to fill it.`);
   };
-  let [from, into] = [0, Math.min(1, store.state.classes.length - 1)];
+  let [from, into] = store.classNumbers;
   return [
     h("form", { class: "dkm-line", onsubmit: add }, field("New class", name), h("button", { "data-key": "add-class" }, "Add")),
-    store.state.classes.length > 1
+    store.classNumbers.length > 1
       ? h(
           "div",
           { class: "dkm-line" },

@@ -107,9 +107,9 @@ function rowActions(store, row) {
     row.flags & SUSPECT
       ? button("Keep label", () => store.edit({ kind: "keep", rows }, `Row ${count(row.row)} keeps its label.`), { "data-key": "keep-row" })
       : null,
-    button("Drop row", () => store.edit({ kind: "drop_rows", rows }, `Row ${count(row.row)} dropped.`), {
-      "data-key": "drop-row", disabled: Boolean(row.flags & DROPPED),
-    }),
+    row.flags & DROPPED
+      ? button("Restore row", () => store.edit({ kind: "restore_rows", rows }, `Row ${count(row.row)} restored.`), { "data-key": "drop-row" })
+      : button("Drop row", () => store.edit({ kind: "drop_rows", rows }, `Row ${count(row.row)} dropped.`), { "data-key": "drop-row" }),
   );
 }
 
