@@ -36,7 +36,9 @@ def confusion(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 def borders(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     """Pairs of classes that meet, those with the most wrong rows first."""
-    return session.cached(("borders", session.version), lambda: {"borders": _borders(session)})
+    return session.cached(
+        ("borders", session.version), lambda: {"borders": _borders(session)}
+    )
 
 
 def suspects(session: Session, params: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,9 @@ def film(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _extent(session: Session, plane: MapPlane, prototypes: npt.NDArray[np.float64]) -> list[float]:
+def _extent(
+    session: Session, plane: MapPlane, prototypes: npt.NDArray[np.float64]
+) -> list[float]:
     low, high = prototypes.min(axis=0), prototypes.max(axis=0)
     for layer in session.layers:
         flat = project(session, plane, layer)
@@ -125,7 +127,9 @@ def _prototypes_on(core: Any, shown: Any, plane: MapPlane) -> npt.NDArray[np.flo
     return plane.project(centers).astype(np.float64)
 
 
-def _nearest(core: Any, plane: MapPlane, points: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+def _nearest(
+    core: Any, plane: MapPlane, points: npt.NDArray[np.float64]
+) -> npt.NDArray[np.intp]:
     """Return the nearest prototype of the rows that points of a plane stand for."""
     model = core._fitted
     centers = model.prototypes.centers
