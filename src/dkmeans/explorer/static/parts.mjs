@@ -118,7 +118,6 @@ export async function previewEdit(store, place, title, edit, done) {
       "div",
       { class: "dkm-preview", role: "group", "aria-label": `Effect: ${title}` },
       h("strong", {}, title),
-      answer.text ? h("p", {}, answer.text) : "",
       h("ul", {}, effect(answer).map((line) => h("li", {}, line))),
       h("div", { class: "dkm-buttons" }, accept, button("Cancel", () => place.replaceChildren(), { "data-key": "cancel" })),
     ),

@@ -13,6 +13,7 @@ uniform vec2 centre; uniform vec2 scale; uniform float size; uniform float opaci
 uniform uint shown; uniform bool choosing; uniform bool backdrop;
 uniform highp sampler2D palette;
 flat out vec4 fill; flat out int shape; flat out float ring;
+const float widths[8] = float[8](1.0, 1.0, 1.25, 1.15, 1.25, 1.1, 1.1, 1.3); // about equal areas
 void main() {
   int number = int(category);
   vec4 entry = texelFetch(palette, ivec2(number & ${PALETTE_WIDTH - 1}, number >> 8), 0);
@@ -25,7 +26,7 @@ void main() {
   ring = strong && (flags & ${WRONG}u) != 0u ? 1.0 : backdrop ? -1.0 : 0.0;
   float grown = strong && (choosing || shown != 0u) ? 1.35 : 1.0;
   gl_Position = hidden ? vec4(2.0, 2.0, 2.0, 1.0) : vec4((vec2(x, y) - centre) * scale, 0.0, 1.0);
-  gl_PointSize = size * grown * (ring > 0.0 ? 1.3 : 1.0);
+  gl_PointSize = size * widths[clamp(shape, 0, 7)] * grown * (ring > 0.0 ? 1.3 : 1.0);
 }`;
 
 const FRAGMENT = `#version 300 es

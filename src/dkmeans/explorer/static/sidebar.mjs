@@ -112,6 +112,6 @@ function legendContent(store) {
         );
       }),
     ),
-    h("p", { class: "dkm-note" }, "Rows and share misclassified. Dark outline: misclassified row. Large symbol: prototype."),
+    h("p", { class: "dkm-note" }, "Rows and share misclassified. Outlined: misclassified. Large symbol: prototype."),
   ];
 }
