@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.candidates import search_candidates, sketch_error
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
@@ -35,7 +36,9 @@ __all__ = [
     "scan",
     "scan_few",
     "scan_sparse",
+    "search_candidates",
     "sides",
+    "sketch_error",
     "squared_distances",
     "swap_changes",
     "to_units",
