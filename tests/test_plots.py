@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -42,19 +43,19 @@ from dkmeans.plots.style import color, marker
 @pytest.fixture(scope="module")
 def moons():
     X, y = make_moons(200, noise=0.15, random_state=0)
-    return X, y, DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    return X, y, grown(max_clusters=10).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def iris():
     X, y = load_iris(return_X_y=True)
     y = load_iris().target_names[y]
-    return X, y, DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    return X, y, grown(max_clusters=6).fit(X, y)
 
 
 def test_growth_shows_the_start_and_every_round():
     X, y = make_moons(60, noise=0.1, random_state=0)
-    estimator = DiscriminativeKMeans(max_clusters=8)
+    estimator = grown(max_clusters=8)
     display = GrowthDisplay.from_estimator(estimator, X, y)
     assert not hasattr(estimator, "labels_")
     fitted = estimator.fit(X, y)
@@ -75,14 +76,14 @@ def test_growth_shows_the_start_and_every_round():
 
 def test_growth_names_many_classes_once_each():
     spots = np.array([(i, j) for i in range(3) for j in range(3)], dtype=float)
-    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), spots, range(9))
+    display = GrowthDisplay.from_estimator(grown(), spots, range(9))
     texts = [t.get_text() for t in display.figure_.legends[0].get_texts()]
     assert texts == [f"prototype of class {c}" for c in range(9)]
 
 
 def test_growth_leaves_out_rounds_in_the_middle():
     X, y = make_moons(200, noise=0.3, random_state=0)
-    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), X, y, max_panels=6)
+    display = GrowthDisplay.from_estimator(grown(), X, y, max_panels=6)
     rounds = [panel.round for panel in display.panels]
     assert len(rounds) == 6
     assert rounds[:2] == [0, 1]
@@ -92,7 +93,7 @@ def test_growth_leaves_out_rounds_in_the_middle():
 
 def test_growth_needs_two_features():
     with pytest.raises(ValueError, match="3 features"):
-        GrowthDisplay.from_estimator(DiscriminativeKMeans(), np.eye(3), [0, 1, 2])
+        GrowthDisplay.from_estimator(grown(), np.eye(3), [0, 1, 2])
 
 
 def test_classes_differ_by_colour_or_marker():
@@ -127,6 +128,7 @@ def built(X, y, model):
         PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2)),
         plots.PrototypeProfilesDisplay.from_estimator(model),
         plots.PrototypeProfilesDisplay.from_estimator(model, kind="parallel"),
+        plots.ReliabilityDisplay.from_estimator(model, X, y),
         SuspectImagesDisplay.from_suspects(model.suspects(X, y, n=3), X, image_shape=(1, 2)),
         TreeDisplay.from_estimator(model),
     ]
@@ -201,7 +203,7 @@ def test_names_are_neither_formulas_nor_commands(moons):
     X = pd.DataFrame(X, columns=[r"$\price$", "50 %\n_of_\x1b[31m{it}"])
     kinds = [r"$\frac{1$ $x^_$", "a$$$$$$$$$$$$", "_b\\$ % #\n&\x1b]0;title\x07\u202e", "c"]
     y = np.array(kinds)[2 * y + (X.iloc[:, 0] > 0.5)]
-    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model = grown(max_clusters=10).fit(X, y)
     for display in built(X, y, model):
         file = io.BytesIO()
         with rc_context({"svg.fonttype": "none"}):
@@ -227,7 +229,7 @@ def test_displays_need_a_fitted_model():
     with pytest.raises(TypeError, match="is a StandardScaler; this display needs"):
         TreeDisplay.from_estimator(StandardScaler())
     with pytest.raises(ValueError, match="not fitted"):
-        TreeDisplay.from_estimator(DiscriminativeKMeans())
+        TreeDisplay.from_estimator(grown())
     with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
         _ = plots.NoDisplay
 
@@ -262,8 +264,8 @@ def test_rows_come_in_many_forms(iris, form):
         rows = X.tolist()
     else:
         rows = pytest.importorskip(form).DataFrame({f"f{j}": X[:, j] for j in range(4)})
-    model = DiscriminativeKMeans(max_clusters=6).fit(rows, y)
-    plain = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    model = grown(max_clusters=6).fit(rows, y)
+    plain = grown(max_clusters=6).fit(X, y)
     margins = MarginDisplay.from_estimator(model, rows, y)
     np.testing.assert_allclose(margins.rival, MarginDisplay.from_estimator(plain, X, y).rival)
     cells = CellsDisplay.from_estimator(model, rows, list(y), max_rows=40)
@@ -326,7 +328,7 @@ def test_the_plane_is_that_of_pca():
     from sklearn.decomposition import PCA
 
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model = grown(max_clusters=10).fit(X, y)
     model.cluster_sizes_ = np.ones(10)
     plane = CellsDisplay.from_estimator(model, plane="pca").plane
     pca = PCA(2).fit(model.cluster_centers_)
@@ -338,7 +340,7 @@ def test_a_plane_that_hides_classes_gives_way_to_that_of_the_class_means():
     from sklearn.decomposition import PCA
 
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=20).fit(X, y)
+    model = grown(max_clusters=20).fit(X, y)
     cut = CellsDisplay.from_estimator(model, plane="pca")
     assert cut.plane.is_cut
     assert len(np.unique(cut.regions)) < 10
@@ -368,7 +370,7 @@ def test_a_plane_that_hides_classes_gives_way_to_that_of_the_class_means():
 def test_the_plane_of_two_class_means_has_a_second_direction():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
-    model = DiscriminativeKMeans(6).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.5)
+    model = grown(6).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.5)
     plane = CellsDisplay.from_estimator(model, X, plane="classes").plane
     np.testing.assert_allclose(plane.axes @ plane.axes.T, np.eye(2), atol=1e-12)
     assert plane.n_principal == 2
@@ -377,9 +379,9 @@ def test_the_plane_of_two_class_means_has_a_second_direction():
 @pytest.mark.parametrize("n_clusters", [1, 2])
 def test_few_prototypes_have_a_plane(n_clusters):
     X = np.random.default_rng(0).normal(size=(20, 5))
-    model = DiscriminativeKMeans().fit(X, np.zeros(20, dtype=int))
+    model = grown().fit(X, np.zeros(20, dtype=int))
     if n_clusters == 2:
-        model = DiscriminativeKMeans(2).fit(X, X[:, 3] > 0)
+        model = grown(2).fit(X, X[:, 3] > 0)
     display = CellsDisplay.from_estimator(model, X)
     axes = display.plane.axes
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
@@ -394,7 +396,7 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
     pd = pytest.importorskip("pandas")
     X, y, _ = iris
     table = pd.DataFrame(X[:, :2], columns=["length", "width"])
-    pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6)).fit(table, y)
+    pipeline = make_pipeline(StandardScaler(), grown(max_clusters=6)).fit(table, y)
     display = CellsDisplay.from_estimator(pipeline, table, y, max_rows=70)
     assert display.ax_.get_xlabel() == "length"
     assert "after StandardScaler\n70 of 150 rows shown" in display.ax_.get_title()
@@ -407,7 +409,7 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
 
 def test_cells_of_many_classes_are_named_and_hatched():
     spots = np.array([(i, j) for i in range(4) for j in range(4)], dtype=float)
-    model = DiscriminativeKMeans().fit(spots, [f"spot {i:02d}" for i in range(16)])
+    model = grown().fit(spots, [f"spot {i:02d}" for i in range(16)])
     ax = CellsDisplay.from_estimator(model).ax_
     assert sorted(text.get_text() for text in ax.texts) == list(model.classes_)
     for text in ax.texts:
@@ -444,7 +446,7 @@ def test_tree_draws_a_line_per_prototype_from_its_parent(moons):
 
 def test_no_split_crosses_the_life_of_another(moons):
     X, y, _ = moons
-    display = TreeDisplay.from_estimator(DiscriminativeKMeans(40).fit(X, y))
+    display = TreeDisplay.from_estimator(grown(40).fit(X, y))
     tree, lane = display.tree, {i: n for n, i in enumerate(display.ids.tolist())}
     for i in tree.id[tree.parent >= 0].tolist():
         low, high = sorted((lane[i], lane[int(tree.parent[i])]))
@@ -454,7 +456,7 @@ def test_no_split_crosses_the_life_of_another(moons):
 
 def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
     X, y, _ = moons
-    model = DiscriminativeKMeans(40).fit(X, y)
+    model = grown(40).fit(X, y)
     display = TreeDisplay.from_estimator(model, max_prototypes=15)
     shown = set(display.ids.tolist())
     assert len(shown) <= 15
@@ -470,7 +472,7 @@ def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
 
 def test_tree_goes_on_over_calls(moons):
     X, y, _ = moons
-    model = DiscriminativeKMeans().fit(X[:100], y[:100])
+    model = grown().fit(X[:100], y[:100])
     first = int(model.tree_.born.max())
     model.partial_fit(X[100:] + 0.3, y[100:]).drop(model.cluster_ids_[0])
     display = TreeDisplay.from_estimator(model, max_prototypes=500)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-
-from dkmeans import DiscriminativeKMeans
 
 pytest.importorskip("matplotlib")
 
@@ -17,7 +16,7 @@ from dkmeans.results.answers import Suspects
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    return X, y, DiscriminativeKMeans(max_clusters=25).fit(X, y)
+    return X, y, grown(max_clusters=25).fit(X, y)
 
 
 def lines_of(display):
@@ -58,7 +57,7 @@ def test_images_that_are_left_out_are_counted(digits):
 
 def test_many_classes_are_drawn_in_blocks():
     X = np.eye(38).repeat(2, axis=0)
-    model = DiscriminativeKMeans().fit(X, [f"someone {i // 2:02d}" for i in range(76)])
+    model = grown().fit(X, [f"someone {i // 2:02d}" for i in range(76)])
     display = PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 19))
     wide, tall = display.figure_.get_size_inches()
     assert 0.5 < wide / tall < 4
@@ -79,7 +78,7 @@ def test_exemplars_are_training_rows(digits):
 
 def test_steps_that_can_be_undone_are_undone(digits):
     X, y, _ = digits
-    pipeline = make_pipeline(PCA(10), DiscriminativeKMeans(20)).fit(X, y)
+    pipeline = make_pipeline(PCA(10), grown(20)).fit(X, y)
     display = PrototypeImagesDisplay.from_estimator(pipeline, image_shape=(8, 8))
     expected = pipeline[0].inverse_transform(pipeline[-1].cluster_centers_)
     np.testing.assert_allclose(display.images.reshape(20, 64), expected)
@@ -87,7 +86,7 @@ def test_steps_that_can_be_undone_are_undone(digits):
 
 def test_images_may_have_colours():
     X = np.arange(24.0).reshape(2, 12)
-    model = DiscriminativeKMeans().fit(X, [0, 1])
+    model = grown().fit(X, [0, 1])
     display = PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 2, 3))
     assert display.ax_.images[0].get_array().shape == (2, 2, 3)
     with pytest.raises(ValueError, match=r"image_shape=\(2, 3, 2\) must be"):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from dkmeans import DiscriminativeKMeans, table_pipeline
+from dkmeans import table_pipeline
 from dkmeans.tables import in_original_units
 
 pytest.importorskip("matplotlib")
@@ -29,7 +30,7 @@ def customers():
         }
     )
     y = np.array(["low", "middle", "high"])[kind]
-    return table_pipeline(table, DiscriminativeKMeans(6)).fit(table, y)
+    return table_pipeline(table, grown(6)).fit(table, y)
 
 
 def cells(display):
@@ -60,7 +61,7 @@ def test_a_heat_map_of_a_table_is_in_its_units(customers):
 
 def test_colours_are_deviations_from_the_mean():
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    model = grown(max_clusters=6).fit(X, y)
     display = PrototypeProfilesDisplay.from_estimator(model)
     shown = display.ax_.images[0].get_array()
     centers, sizes = model.cluster_centers_, model.cluster_sizes_
@@ -73,7 +74,7 @@ def test_colours_are_deviations_from_the_mean():
 @pytest.mark.parametrize("step", [StandardScaler(), Normalizer()])
 def test_steps_are_undone_where_they_can_be(step):
     X, y = load_iris(return_X_y=True, as_frame=True)
-    pipeline = make_pipeline(step, DiscriminativeKMeans(max_clusters=6)).fit(X, y)
+    pipeline = make_pipeline(step, grown(max_clusters=6)).fit(X, y)
     columns = PrototypeProfilesDisplay.from_estimator(pipeline).columns
     assert [column.name for column in columns] == list(X.columns)
     centers = pipeline[-1].cluster_centers_
@@ -85,7 +86,7 @@ def test_steps_are_undone_where_they_can_be(step):
 def test_parallel_coordinates_have_a_line_per_prototype(n_classes):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 4)), np.arange(120) % n_classes
-    model = DiscriminativeKMeans(max_clusters=24).fit(X, y)
+    model = grown(max_clusters=24).fit(X, y)
     display = PrototypeProfilesDisplay.from_estimator(model, kind="parallel")
     assert len(display.ax_.lines) == 24
     values = np.array([column.values for column in display.columns])
@@ -106,7 +107,7 @@ def test_what_is_left_out_is_said():
     y = np.arange(90) % 3
     X = rng.normal(size=(90, 5))
     X[:, 3] += 5 * y
-    model = DiscriminativeKMeans(max_clusters=20).fit(X, y)
+    model = grown(max_clusters=20).fit(X, y)
     display = PrototypeProfilesDisplay.from_estimator(model, max_prototypes=4, max_columns=1)
     assert display.ax_.get_title() == (
         f"4 of {model.n_clusters_} prototypes: the heaviest of each class\n"

@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from dkmeans.calibration import CalibrationMixin
 from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
 from dkmeans.dask_prediction import accepts_dask, computed_score
 from dkmeans.data import validation
@@ -47,6 +48,7 @@ __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
 
 
 class DiscriminativeKMeans(
+    CalibrationMixin,
     CallbackSupportMixin,
     ClassifierMixin,
     TransformerMixin,
@@ -173,6 +175,9 @@ class DiscriminativeKMeans(
     rejection_ : Rejection
         Thresholds of `set_rejection`, one row per prototype. Does not exist before it, nor after
         the next fit or edit.
+    temperature_ : float
+        Temperature of calibrated probabilities, of `calibrate` or of a fit with
+        `max_clusters="auto"`. Does not exist without them, nor after the next fit or edit.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -242,6 +247,36 @@ class DiscriminativeKMeans(
         self.warm_start = warm_start
         self.n_threads = n_threads
         self.verbose = verbose
+
+    @classmethod
+    def paper(cls, max_clusters: int | Literal["auto"] | None = None, **settings: Any) -> Self:
+        """Make an estimator that follows the paper: its growth, and nothing after it.
+
+        It stands for `DiscriminativeKMeans(max_clusters, growth="paper", refine=None,
+        metric="euclidean")`.
+
+        Parameters
+        ----------
+        max_clusters : int, "auto" or None, default=None
+            None grows until convergence, as the paper does.
+        **settings
+            Other parameters, such as `repulsion`.
+
+        Returns
+        -------
+        estimator : DiscriminativeKMeans
+            An estimator that is not fitted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans.paper().fit(*load_iris(return_X_y=True))
+        >>> model.converged_, model.score(*load_iris(return_X_y=True))
+        (True, 1.0)
+        """
+        settings = {"growth": "paper", "refine": None, "metric": "euclidean"} | settings
+        return cls(max_clusters, **settings)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow prototypes for labelled rows.
@@ -420,12 +455,11 @@ class DiscriminativeKMeans(
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
-        It is proportional to 1 / D_c^p, with D_c the distance to the nearest prototype of class c
-        and p = min(2 sqrt(d), 16) for d features, or d learned components: certain on a prototype,
-        undecided far from all. The exponent grows with d because distances differ less in many
-        dimensions. A class without
-        a prototype gets 0. For calibrated probabilities use scikit-learn's
-        `CalibratedClassifierCV`.
+        After `calibrate`, or a fit with `max_clusters="auto"`, it is the softmax of
+        `decision_function` divided by `temperature_`. Otherwise it is a rule of thumb: proportional
+        to 1 / D_c^p, with D_c the distance to the nearest prototype of class c and
+        p = min(2 sqrt(d), 16) for d features, or d learned components. The exponent grows with d
+        because distances differ less in many dimensions. A class without a prototype gets 0.
 
         Parameters
         ----------
@@ -885,6 +919,12 @@ class DiscriminativeKMeans(
         kept = {name: value for name, value in vars(self).items() if name not in old}
         self.__dict__ = kept | fitted.attributes()
         return self
+
+    def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
+        X = check_rows(self, X)
+        return nearest_prototype.class_distances(
+            X, self._fitted.prototypes, len(self.classes_), threads_of(self)
+        )
 
     def _rejection(self) -> Rejection:
         """Return the thresholds of `set_rejection`."""

@@ -73,6 +73,7 @@ class PictureKind(StrEnum):
     confusion = "confusion"
     margins = "margins"
     certified = "certified"
+    reliability = "reliability"
     parts = "parts"
     growth = "growth"
     prototypes = "prototypes"
@@ -116,8 +117,8 @@ def fit(
     raw: o.Raw = False,
     standardise: o.Standardise = False,
     balanced: o.Balanced = False,
-    growth: o.Growth = o.GrowthOption.best,
-    metric: o.Metric = o.MetricOption.euclidean,
+    growth: o.Growth = None,
+    metric: o.Metric = None,
     n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,
@@ -271,6 +272,7 @@ def plot(
     ] = None,
     max_clusters: o.MaxClusters = None,
     refine: o.Refine = None,
+    metric: o.Metric = None,
     columns: o.Columns = None,
     drop: o.Drop = None,
     category: o.Category = None,
@@ -290,8 +292,8 @@ def plot(
     number of clusters; borders, which classes meet; profiles and parallel, prototypes column by
     column; importances of a learned metric; prototypes, as images.
 
-    With labelled rows: confusion, margins and certified, how they fare; parts, what decided about
-    them; growth, round by round, for two features.
+    With labelled rows: confusion, margins and certified, how they fare; reliability, whether
+    probabilities are right; parts, what decided; growth, round by round, for two features.
 
     With rows that are images: exemplars, suspects and explanation.
     """
@@ -320,6 +322,7 @@ def plot(
             shape,
             max_clusters,
             refine.value if refine else None,
+            metric.value if metric else None,
             standardise=standardise,
             force=force,
         ),

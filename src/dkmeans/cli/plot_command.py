@@ -30,6 +30,7 @@ class PlotOptions:
     shape: str | None = None
     max_clusters: str | None = None
     refine: str | None = None
+    metric: str | None = None
     standardise: bool = False
     force: bool = False
 
@@ -61,6 +62,7 @@ def _prepare(
             Path(),
             max_clusters=options.max_clusters,
             refine=options.refine,
+            metric=options.metric,
             standardise=options.standardise,
         )
         model = make_model(make_estimator(fitting), rows, fitting)
@@ -162,6 +164,9 @@ PICTURES = {
     "certified": Picture(
         lambda s: plots.CertifiedAccuracyDisplay.from_estimator(s.whole, *s.labelled),
         needs_rows=True,
+    ),
+    "reliability": Picture(
+        lambda s: plots.ReliabilityDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
     ),
     "parts": Picture(
         lambda s: plots.FeaturePartsDisplay.from_estimator(s.whole, s.labelled[0]), needs_rows=True

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
     from dkmeans.plots.profiles import PrototypeProfilesDisplay
+    from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
 
@@ -33,6 +34,7 @@ __all__ = [
     "PathDisplay",
     "PrototypeImagesDisplay",
     "PrototypeProfilesDisplay",
+    "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
 ]
@@ -50,6 +52,7 @@ _MODULES = {
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
     "PrototypeProfilesDisplay": "profiles",
+    "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }

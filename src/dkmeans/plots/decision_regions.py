@@ -29,6 +29,7 @@ from dkmeans.plots.style import (
     plural,
     short,
 )
+from dkmeans.questions.nearest_prototype import nearest
 
 GRID_POINTS = 240  # per side
 MAX_LEGEND_CLASSES = 12  # with more classes, labels are written into the regions, too
@@ -157,7 +158,7 @@ class CellsDisplay(Display):
         opened = unwrap_pipeline(estimator)
         model = opened.model
         prototypes, sizes = model._fitted.prototypes.centers, model.cluster_sizes_
-        rows, labels, predicted, notes = _rows_to_draw(opened, X, y, max_rows)
+        rows, labels, notes = _rows_to_draw(opened, X, y, max_rows)
         shown, hidden = _choose_plane(plane, prototypes, sizes, model.cluster_classes_)
         centers, points = shown.project(prototypes), shown.project(rows)
         classes = np.union1d(model.classes_, labels)
@@ -166,7 +167,8 @@ class CellsDisplay(Display):
         codes = np.searchsorted(classes, model.cluster_classes_)
         if len(points) and shown.method is not Method.FEATURES:
             below = model.cluster_classes_[shown.owners(points, prototypes)]
-            share = np.mean(below == predicted)
+            own = nearest(rows.astype(prototypes.dtype), prototypes, 1)[0]
+            share = np.mean(below == model.cluster_classes_[own])
             notes.insert(
                 0, f"the colour below a row is its predicted class for {share:.0%} of rows"
             )
@@ -326,8 +328,8 @@ def _grid_around(points: Floats) -> tuple[Floats, Floats]:
 
 def _rows_to_draw(
     opened: FittedModel, X: Any, y: Any, max_rows: int
-) -> tuple[Any, npt.NDArray[Any], npt.NDArray[Any], list[str]]:
-    """Return rows in the space of the prototypes, their labels, their predictions, and notes."""
+) -> tuple[Any, npt.NDArray[Any], list[str]]:
+    """Return rows in the space of the prototypes, their labels, and notes."""
     model = opened.model
     space, d = model._fitted.geometry, model._fitted.prototypes.centers.shape[1]
     notes = [opened.steps] if opened.steps else []
@@ -336,17 +338,16 @@ def _rows_to_draw(
     if X is None:
         if y is not None:
             raise ValueError("y was given without X: pass the rows that it labels.")
-        none = np.empty(0, dtype=model.classes_.dtype)
-        return np.empty((0, d)), none, none, notes
+        return np.empty((0, d)), np.empty(0, dtype=model.classes_.dtype), notes
     labels = None if y is None else check_labels(X, y, model.classes_)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     which = evenly_spaced(n_rows, max_rows)
     if len(which) < n_rows:
         notes.append(f"{len(which)} of {n_rows} rows shown")
     inputs = opened.rows(take_rows(X, which))
-    predicted = model.predict(inputs)
     values = inputs if sp.issparse(inputs) else np.asarray(inputs, dtype=np.float64)
-    return space.rows(values), predicted if labels is None else labels[which], predicted, notes
+    found = model.predict(inputs) if labels is None else labels[which]
+    return space.rows(values), found, notes
 
 
 def _choose_plane(
