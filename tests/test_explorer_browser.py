@@ -71,8 +71,10 @@ class Explorer:
     def __init__(self, context, session, address):
         self.context, self.session = context, session
         self.origin = address.split("/?")[0]
-        self.requests, self.complaints = [], []
+        self.requests, self.answered, self.complaints = [], [], []
         context.on("request", lambda request: self.requests.append(request.url))
+        for event in ("requestfinished", "requestfailed"):
+            context.on(event, lambda request: self.answered.append(request.url))
         self.page = self.open_tab(address)
 
     def open_tab(self, address=None):
@@ -87,6 +89,13 @@ class Explorer:
         if message.type in ("error", "warning") and "GPU stall" not in message.text:
             self.complaints.append(message.text)
 
+    def settle(self):
+        """Wait until nothing is asked for any more."""
+        quiet = 0
+        while quiet < 3:
+            self.page.wait_for_timeout(30)
+            quiet = quiet + 1 if len(self.answered) == len(self.requests) else 0
+
     def ask(self, name, **params):
         """Ask the session itself."""
         return answer(self.session, name, params)
@@ -97,7 +106,7 @@ class Explorer:
         return self.page.evaluate(code + body + "}", list(arguments))
 
     def tab(self, title):
-        self.page.get_by_role("tab", name=title).click()
+        self.page.get_by_role("tab", name=title, exact=True).click()
 
     def panel(self):
         return self.page.get_by_role("tabpanel")
@@ -175,7 +184,7 @@ def test_no_request_leaves_the_machine(open_page, session):
     explorer.page.mouse.click(*pixel)
     for title in ("Row", "Prototype", "Classes", "Suspects", "Growth", "Rejection"):
         explorer.tab(title)
-        explorer.page.wait_for_load_state("networkidle")
+        explorer.settle()
     assert len(explorer.requests) > 20
     assert [url for url in explorer.requests if not url.startswith(explorer.origin)] == []
     assert explorer.complaints == []
@@ -187,19 +196,19 @@ def test_planes_layers_and_filters(open_page, session):
     page = explorer.page
     for plane in explorer.ask("state")["planes"]:
         page.get_by_label("Plane").select_option(plane["id"])
-        page.wait_for_load_state("networkidle")
+        explorer.settle()
         assert explorer.js("return store.plane.id") == plane["id"]
     assert explorer.js("return [map.scene().axes[0], store.state.features[0]]")[0] == "x0"
     page.get_by_label("Feature up").select_option("3")
-    page.wait_for_load_state("networkidle")
+    explorer.settle()
     flat = np.frombuffer(
         explorer.ask("points", plane="features", x=0, y=3, layer="training"), "<f4", 112, 4 + 448
     )
     shown = explorer.js("return Array.from(store.grid.place, (i) => store.grid.y[i])")
     np.testing.assert_array_equal(np.float32(shown), flat)
 
-    page.get_by_label("Rows").select_option("held_out")
-    page.wait_for_load_state("networkidle")
+    page.get_by_label("Rows", exact=True).select_option("held_out")
+    explorer.settle()
     assert explorer.js("return store.grid.n") == 38
 
     before = explorer.js("return Array.from({ length: store.grid.n }, (_, i) => store.visible(i))")
@@ -278,7 +287,6 @@ def test_merge_and_add_classes(open_page, session):
     page.get_by_role("button", name="Add").click()
     page.get_by_role("heading", name="3 classes").wait_for()
     assert explorer.ask("state")["classes"][-1]["name"] == "other"
-    page.keyboard.press("Control+z")  # the focus may be in the text field: its own undo
     page.get_by_role("tab", name="Classes").press("Control+z")
     page.get_by_role("heading", name="2 classes").wait_for()
     assert explorer.complaints == []
@@ -305,13 +313,19 @@ def test_prototypes_are_renamed_moved_merged_and_dropped(open_page, session):
         explorer.says(f"{kind}.")
         return k - len(explorer.ask("state")["prototypes"])
 
+    def choose(index):
+        explorer.settle()
+        page.mouse.click(*explorer.places()[1][index])
+        id = explorer.ask("state")["prototypes"][index]["id"]
+        page.get_by_role("heading", name=f"Prototype {id}", exact=True).wait_for()
+
     assert make("Drop …", "dropped") == 1
-    page.mouse.click(*explorer.places()[1][0])
+    choose(1)
     assert make("Merge …", "merged") == 1
     row, pixel = explorer.lone_row()
     page.mouse.click(*pixel)
     page.get_by_role("heading", name=f"Row {row}", exact=True).wait_for()
-    page.mouse.click(*explorer.places()[1][0])
+    choose(0)
     assert make(f"Move to row {row} …", "moved") == 0
     assert explorer.complaints == []
 
@@ -369,6 +383,7 @@ def test_suspects_are_decided_by_keyboard(open_page, session):
     left = [each["row"] for each in explorer.ask("suspects", limit=10)["rows"]]
     assert listed[0]["row"] not in left
     assert listed[1]["row"] not in left
+    explorer.settle()
     queue.press("x")
     queue.press("ArrowDown")
     queue.press("d")  # the ticked row, not the one that the arrow went to
@@ -383,7 +398,7 @@ def test_suspects_are_decided_by_keyboard(open_page, session):
     assert edits == 4
     for _ in range(edits):
         explorer.page.get_by_role("tab", name="Suspects").press("Control+z")
-        explorer.page.wait_for_load_state("networkidle")
+        explorer.settle()
     np.testing.assert_array_equal(session.classes(session.draft, "training"), codes)
     assert explorer.complaints == []
 
@@ -429,7 +444,7 @@ def test_rejection_slider(open_page):
     session = Session(model, Rows(X[:900], y[:900]), Rows(X[900:], y[900:]), image_shape=(8, 8))
     explorer = open_page(session)
     page = explorer.page
-    page.get_by_label("Rows").select_option("held_out")
+    page.get_by_label("Rows", exact=True).select_option("held_out")
     explorer.tab("Rejection")
     slider = page.get_by_role("slider", name="False-alarm rate")
     for rate in (0.05, 0.3):
@@ -580,7 +595,7 @@ def test_text_from_data_is_text(open_page, tmp_path):
     page.get_by_role("heading", name="<img").first.wait_for()
     for title in ("Classes", "Suspects", "Growth"):
         explorer.tab(title)
-        page.wait_for_load_state("networkidle")
+        explorer.settle()
     page.get_by_label("Export", exact=True).click()
     with page.expect_download() as found:
         page.get_by_role("button", name="Picture (SVG)").click()
@@ -637,7 +652,7 @@ def test_no_sideways_scrolling(open_page, session, width, scheme):
     explorer.js("return store.chooseRow(5)")
     for title in ("Row", "Prototype", "Classes", "Suspects", "Growth", "Rejection"):
         explorer.tab(title)
-        page.wait_for_load_state("networkidle")
+        explorer.settle()
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, title
     assert page.locator(".dkm").get_attribute("data-theme") == scheme
@@ -745,7 +760,7 @@ def test_certified_radius_is_drawn_for_two_features(open_page):
     model = DiscriminativeKMeans(6, refine=None, metric="euclidean").fit(X[:, :2], y)
     explorer = open_page(Session(model, Rows(X[:, :2], y)))
     explorer.page.get_by_label("Plane").select_option("features")
-    explorer.page.wait_for_load_state("networkidle")
+    explorer.settle()
     explorer.js("return store.chooseRow(7)")
     told = explorer.ask("row", row=7, layer="training")
     ellipse = explorer.js("return map.scene().ellipse")
