@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.questions.probable_errors import find_suspects
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -24,6 +25,7 @@ __all__ = [
     "OverfittingWarning",
     "__version__",
     "condense",
+    "find_suspects",
     "fit_table",
     "load",
     "save",
@@ -35,6 +37,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "find_suspects": "questions.probable_errors",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -1,5 +1,6 @@
 """Training rows whose label may be wrong."""
 
+import math
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.questions import nearest_prototype
-from dkmeans.questions.neighbourhood import label_disagreement
+from dkmeans.questions.label_noise import count_wrong, neighbourhood_sizes
+from dkmeans.questions.neighbourhood import Neighbourhoods, label_disagreement
 from dkmeans.questions.row_groups import group_rows, remembered_groups
-from dkmeans.results.answers import Suspects
+from dkmeans.results.answers import LabelNoise, Suspects
 
 _SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight
 _DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
@@ -36,16 +38,13 @@ class ScoredRows:
 
     classes: Indices  # by number
     cells: Indices
-    scores: Floats
-    suggested: Indices  # class, by number
+    around: Neighbourhoods
     conflicting: npt.NDArray[np.bool_]  # whether an identical row has another label
 
 
 def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
     """Check which arguments of `suspects` are given together."""
-    whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
-    if n is not None and not (whole and n >= 0):
-        raise InvalidParameterError(f"n={n!r} is not accepted: it must be None or an integer >= 0.")
+    check_number_listed(n)
     if is_dask(X):
         raise TypeError(
             "suspects needs rows in memory, not a Dask collection: compute some partitions, or "
@@ -55,6 +54,13 @@ def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
         raise ValueError("y is None, but X is given: suspects needs the labels of the rows, too.")
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")
+
+
+def check_number_listed(n: Any) -> None:
+    """Check the number of rows to list."""
+    whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
+    if n is not None and not (whole and n >= 0):
+        raise InvalidParameterError(f"n={n!r} is not accepted: it must be None or an integer >= 0.")
 
 
 def known_classes(classes: npt.NDArray[Any], y: Any, n_rows: int) -> Indices:
@@ -81,9 +87,10 @@ def score_rows(
     groups, own = group_rows(X, cells, classes, weights, len(model.classes))
     each = np.ones(len(classes)) if weights is None else weights
     unit = groups.weights.sum() / np.count_nonzero(each)
-    scores, suggested = label_disagreement(X, classes, own, each, groups, unit, n_threads)
+    sizes = neighbourhood_sizes(classes)
+    around = label_disagreement(X, classes, own, each, groups, unit, sizes, n_threads)
     conflicting = _conflicting(nearest_prototype.hashes(X), classes, each)
-    return ScoredRows(classes, cells, scores, suggested, conflicting)
+    return ScoredRows(classes, cells, around, conflicting)
 
 
 def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
@@ -106,10 +113,11 @@ def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
     points[there] = groups.means[own[there]]
     each = np.where(there, groups.weights[own] / count, 0.0)
     unit = groups.weights.sum() / len(classes)
-    scores, suggested = label_disagreement(points, kinds // k, own, each, groups, unit, n_threads)
+    sizes = neighbourhood_sizes(classes)
+    around = label_disagreement(points, kinds // k, own, each, groups, unit, sizes, n_threads)
     conflicting = np.zeros(len(classes), dtype=bool)
     conflicting[np.concatenate([np.zeros(0, dtype=np.intp), *conflicts])] = True
-    return ScoredRows(classes, cells, scores[kind], suggested[kind], conflicting)
+    return ScoredRows(classes, cells, around.take(kind), conflicting)
 
 
 def list_suspects(model: Fitted, rows: ScoredRows, n: int | None) -> Suspects:
@@ -127,29 +135,50 @@ def suspects_table(
     n: int | None,
 ) -> Suspects:
     """Do the same; `codes`, `ids` and `sizes` are those of the prototypes, `labels` of classes."""
-    order = np.argsort(-rows.scores, kind="stable")
-    if n is None:
-        order = order[(rows.scores[order] > _DOUBTFUL_SCORE) | rows.conflicting[order]]
-    else:
-        order = order[:n]
-    classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
-    class_counts = np.bincount(rows.classes, minlength=len(labels))
-    average = sizes.sum() / len(rows.scores)
+    around, everything = rows.around, rows.around.scores
+    counts = np.bincount(rows.classes, minlength=len(labels))
+    alone = counts[rows.classes] == 1
+    wrong = count_wrong(rows.classes, around.majority, around.shares, len(labels))
+    listed = rows.conflicting | (alone & (everything > _DOUBTFUL_SCORE))
+    others = np.flatnonzero(~rows.conflicting)
+    listed[others] |= most_suspicious(everything[others], float(wrong.sum()))
+    order = order_by_score(everything, listed, n)
+    classes, cells, scores = rows.classes[order], rows.cells[order], everything[order]
+    average = sizes.sum() / len(everything)
     reasons = [
         rows.conflicting[order],
         scores <= _DOUBTFUL_SCORE,
-        class_counts[classes] == 1,
+        alone[order],
         classes != codes[cells],
         sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),
     ]
     return Suspects(
+        noise=LabelNoise(label=labels, rows=counts, wrong=wrong),
         row=order,
         label=labels[classes],
-        suggested=labels[rows.suggested[order]],
+        suggested=labels[around.suggested[order]],
         cluster=ids[cells],
         score=scores,
         reason=np.select(reasons, _REASONS, _OTHERWISE),
     )
+
+
+def order_by_score(scores: Floats, marked: npt.NDArray[np.bool_], n: int | None) -> Indices:
+    """Return the rows with the n highest scores, or all that are marked if n is None."""
+    order = np.argsort(-scores, kind="stable")
+    return order[marked[order]] if n is None else order[:n]
+
+
+def most_suspicious(scores: Floats, wrong: float) -> npt.NDArray[np.bool_]:
+    """Mark as many rows as have a wrong label, by estimate: those with the highest scores.
+
+    Rows with a score of one half or less are not marked. Rows with equal scores are all marked.
+    """
+    count = min(math.floor(wrong + 0.5), len(scores))
+    if not count:
+        return np.zeros(len(scores), dtype=bool)
+    least = np.sort(scores)[-count]
+    return np.asarray((scores >= least) & (scores > _DOUBTFUL_SCORE))
 
 
 def _conflicting(hashes: Hashes, classes: Indices, weights: Floats) -> npt.NDArray[np.bool_]:
