@@ -42,6 +42,12 @@ from dkmeans.questions import (
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.sources.stored_rows import (
+    labelled_blocks,
+    labelled_rows,
+    score_blocks,
+    unlabelled_rows,
+)
 from dkmeans.summary import to_html
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
@@ -377,17 +383,17 @@ class DiscriminativeKMeans(
         nearest = self.predict_cluster(X)
         return self._fitted.cluster_classes[nearest]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, or a Dask collection.
+            Rows, or other data that `fit` takes, which is read block by block.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights.
+            Weights, or what `fit` takes in their place.
 
         Returns
         -------
@@ -395,6 +401,10 @@ class DiscriminativeKMeans(
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
+        check_is_fitted(self)
+        blocks = labelled_blocks(self, X, y, sample_weight)
+        if blocks is not None:
+            return score_blocks(self, blocks)
         return float(super().score(X, as_labels(y), sample_weight))
 
     @accepts_dask
@@ -535,7 +545,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, in memory.
+            Rows, or other data that `fit` takes, which is read block by block; labels are not
+            needed.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -564,12 +575,8 @@ class DiscriminativeKMeans(
         >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
         True
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask collection, which explain does not take: pass rows in memory, for "
-                "instance X.compute(), or explain one partition at a time."
-            )
-        X = validation.check_raw_rows(self, X)
+        check_is_fitted(self)
+        X = unlabelled_rows(self, validation.check_raw_rows, X).X
         return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
@@ -584,11 +591,12 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
-            The rows. Without them, the last call must have been `fit`, and each row is assumed to
-            lie at the mean of the rows of its class in its cell. With them the list is more
-            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
+            The rows, or other data that `fit` takes, which is read block by block. Without them,
+            the last call must have been `fit`, and each row is assumed to lie at the mean of the
+            rows of its class in its cell. With them the list is more precise, and any model can be
+            used: loaded, edited, `at(k)`, or after `partial_fit`.
         y : array-like of shape (n_samples,), optional
-            Their labels, if X is given.
+            Their labels, if X is given, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
@@ -617,9 +625,10 @@ class DiscriminativeKMeans(
         if X is None:
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
-            X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
-            weights = check_sample_weight(sample_weight, X.shape[0])
+            given = labelled_rows(self, check_rows, X, y, sample_weight)
+            X = given.X
+            classes = label_errors.known_classes(self._fitted.classes, given.y, X.shape[0])
+            weights = check_sample_weight(given.sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
         return label_errors.list_suspects(self._fitted, rows, n)
 
@@ -678,7 +687,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows of the known classes that were **not** used in the fit; labels are not needed.
+            Rows of the known classes that were **not** used in the fit, or other data that `fit`
+            takes, which is read block by block; labels are not needed.
             Prototypes are nearer to training rows than to new ones, so thresholds from training
             rows would be too low, and would reject too many rows.
         false_alarm_rate : float between 0 and 1, default=0.05
@@ -710,8 +720,7 @@ class DiscriminativeKMeans(
         """
         check_is_fitted(self)
         reject.check_options(false_alarm_rate, per)
-        _check_in_memory(X, "set_rejection")
-        X = check_rows(self, X)
+        X = unlabelled_rows(self, check_rows, X).X
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
