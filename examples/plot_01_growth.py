@@ -16,7 +16,7 @@ from dkmeans import DiscriminativeKMeans
 from dkmeans.plots import GrowthDisplay, TreeDisplay
 
 X, y = make_moons(500, noise=0.15, random_state=0)
-model = DiscriminativeKMeans(growth="paper")
+model = DiscriminativeKMeans.paper()
 
 figure, ax = plt.subplots(figsize=(12.8, 8.6), layout="constrained")
 GrowthDisplay.from_estimator(model, X, y).plot(ax)

@@ -16,7 +16,7 @@ from dkmeans.plots import ConfusionDisplay, MarginDisplay, PrototypeImagesDispla
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+model = DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(X_train, y_train)
 error = 1 - model.score(X_test, y_test)
 print(f"{model.n_clusters_} prototypes, {error:.1%} of new rows misclassified")
 

@@ -25,7 +25,9 @@ y_old = np.repeat(["oak", "elm", "elm", "oak"], 120)
 X_new = np.concatenate([blob([3, 3]), blob([4.2, 1.2], 60)])
 y_new = np.repeat(["yew", "oak"], [120, 60])
 
-model = DiscriminativeKMeans(min_cluster_size=8).partial_fit(X_old, y_old)
+model = DiscriminativeKMeans(
+    min_cluster_size=8, max_clusters=None, refine=None, metric="euclidean"
+).partial_fit(X_old, y_old)
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 CellsDisplay.from_estimator(model, X_old, y_old).plot(axes[0])

@@ -32,9 +32,9 @@ for number, (X, y) in enumerate(parts):
 # %%
 # ``growth="paper"`` reads the data least often: once a round.
 
-on_disk = DiscriminativeKMeans(16, growth="paper", memory_mb=4).fit(Path(folder.name), "moon")
+on_disk = DiscriminativeKMeans.paper(16, memory_mb=4).fit(Path(folder.name), "moon")
 X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
-in_memory = DiscriminativeKMeans(16, growth="paper").fit(X, names[y])
+in_memory = DiscriminativeKMeans.paper(16).fit(X, names[y])
 print("the same bits:", on_disk.cluster_centers_.tobytes() == in_memory.cluster_centers_.tobytes())
 print(
     on_disk.history_.to_pandas()[["round", "clusters", "impurity", "moved"]].to_string(index=False)

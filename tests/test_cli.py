@@ -76,6 +76,6 @@ def test_options_offer_what_the_library_knows():
     for offered, known in (
         (GrowthOption, GROWTH_RULES),
         (MetricOption, METRICS),
-        (RefineOption, REFINEMENTS),
+        (RefineOption, [*REFINEMENTS, "none"]),
     ):
         assert {option.value for option in offered} == set(known)

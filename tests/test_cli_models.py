@@ -39,7 +39,7 @@ def test_inspect(place, iris):
         "model.dkm --kind margins --data iris.csv --label species",
         "iris.csv --label species --max-clusters 6 --standardise",
         "iris.csv --label species --drop sepal_length --drop sepal_width --kind growth",
-        "digits.npz --max-clusters 10 --kind prototypes --shape 8x8",
+        "digits.npz --max-clusters 10 --refine none --kind prototypes --shape 8x8",
     ],
 )
 def test_plot(place, words):

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -39,19 +40,19 @@ from dkmeans.plots.style import COLORS, color, marker
 @pytest.fixture(scope="module")
 def moons():
     X, y = make_moons(200, noise=0.15, random_state=0)
-    return X, y, DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    return X, y, grown(max_clusters=10).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def iris():
     X, y = load_iris(return_X_y=True)
     y = load_iris().target_names[y]
-    return X, y, DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    return X, y, grown(max_clusters=6).fit(X, y)
 
 
 def test_growth_shows_the_start_and_every_round():
     X, y = make_moons(60, noise=0.1, random_state=0)
-    estimator = DiscriminativeKMeans(max_clusters=8)
+    estimator = grown(max_clusters=8)
     display = GrowthDisplay.from_estimator(estimator, X, y).plot()
     assert not hasattr(estimator, "labels_")
     fitted = estimator.fit(X, y)
@@ -72,14 +73,14 @@ def test_growth_shows_the_start_and_every_round():
 
 def test_growth_names_many_classes_once_each():
     spots = np.array([(i, j) for i in range(3) for j in range(3)], dtype=float)
-    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), spots, range(9)).plot()
+    display = GrowthDisplay.from_estimator(grown(), spots, range(9)).plot()
     texts = [t.get_text() for t in display.figure_.legends[0].get_texts()]
     assert texts == [f"prototype of class {c}" for c in range(9)]
 
 
 def test_growth_leaves_out_rounds_in_the_middle():
     X, y = make_moons(200, noise=0.3, random_state=0)
-    display = GrowthDisplay.from_estimator(DiscriminativeKMeans(), X, y, max_panels=6)
+    display = GrowthDisplay.from_estimator(grown(), X, y, max_panels=6)
     rounds = [panel.round for panel in display.panels]
     assert len(rounds) == 6
     assert rounds[:2] == [0, 1]
@@ -89,12 +90,12 @@ def test_growth_leaves_out_rounds_in_the_middle():
 
 def test_growth_needs_two_features():
     with pytest.raises(ValueError, match="3 features"):
-        GrowthDisplay.from_estimator(DiscriminativeKMeans(), np.eye(3), [0, 1, 2])
+        GrowthDisplay.from_estimator(grown(), np.eye(3), [0, 1, 2])
 
 
 def test_images_are_in_lines_by_class_largest_first():
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=25).fit(X, y)
+    model = grown(max_clusters=25).fit(X, y)
     display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot()
     assert display.axes_.shape[0] == 10
     drawn = [axes for axes in display.axes_.flat if axes.images]
@@ -111,7 +112,7 @@ def test_images_are_in_lines_by_class_largest_first():
 
 def test_images_that_are_left_out_are_counted():
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=40).fit(X, y)
+    model = grown(max_clusters=40).fit(X, y)
     display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot(columns=3)
     assert display.axes_.shape == (10, 3)
     for line, label in zip(display.axes_, range(10), strict=True):
@@ -122,7 +123,7 @@ def test_images_that_are_left_out_are_counted():
 
 def test_images_may_have_colours():
     X = np.arange(24.0).reshape(2, 12)
-    model = DiscriminativeKMeans().fit(X, [0, 1])
+    model = grown().fit(X, [0, 1])
     display = PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 2, 3))
     assert display.axes_[0, 0].images[0].get_array().shape == (2, 2, 3)
     with pytest.raises(ValueError, match=r"image_shape=\(2, 3, 2\) must be"):
@@ -130,7 +131,7 @@ def test_images_may_have_colours():
 
 
 def test_images_need_a_fitting_shape():
-    model = DiscriminativeKMeans().fit(np.eye(4), [0, 0, 1, 1])
+    model = grown().fit(np.eye(4), [0, 0, 1, 1])
     with pytest.raises(ValueError, match=r"image_shape=\(3, 3\) has 9 pixels.*4 features"):
         PrototypeImagesDisplay.from_estimator(model, image_shape=(3, 3))
 
@@ -192,7 +193,7 @@ def test_names_are_neither_formulas_nor_commands(moons):
     X = pd.DataFrame(X, columns=[r"$\price$", "50 %\n_of_\x1b[31m{it}"])
     kinds = [r"$\frac{1$ $x^_$", "a$$$$$$$$$$$$", "_b\\$ % #\n&\x1b]0;title\x07\u202e", "c"]
     y = np.array(kinds)[2 * y + (X.iloc[:, 0] > 0.5)]
-    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model = grown(max_clusters=10).fit(X, y)
     for display in built(X, y, model):
         file = io.BytesIO()
         with rc_context({"svg.fonttype": "none"}):
@@ -218,7 +219,7 @@ def test_displays_need_a_fitted_model():
     with pytest.raises(TypeError, match="is a StandardScaler; this display needs"):
         TreeDisplay.from_estimator(StandardScaler())
     with pytest.raises(ValueError, match="not fitted"):
-        TreeDisplay.from_estimator(DiscriminativeKMeans())
+        TreeDisplay.from_estimator(grown())
     with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
         _ = plots.NoDisplay
 
@@ -253,8 +254,8 @@ def test_rows_come_in_many_forms(iris, form):
         rows = X.tolist()
     else:
         rows = pytest.importorskip(form).DataFrame({f"f{j}": X[:, j] for j in range(4)})
-    model = DiscriminativeKMeans(max_clusters=6).fit(rows, y)
-    plain = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    model = grown(max_clusters=6).fit(rows, y)
+    plain = grown(max_clusters=6).fit(X, y)
     margins = MarginDisplay.from_estimator(model, rows, y)
     np.testing.assert_allclose(margins.rival, MarginDisplay.from_estimator(plain, X, y).rival)
     cells = CellsDisplay.from_estimator(model, rows, list(y), max_rows=40)
@@ -317,7 +318,7 @@ def test_the_plane_is_that_of_pca():
     from sklearn.decomposition import PCA
 
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model = grown(max_clusters=10).fit(X, y)
     model.cluster_sizes_ = np.ones(10)
     plane = CellsDisplay.from_estimator(model).plane
     pca = PCA(2).fit(model.cluster_centers_)
@@ -328,9 +329,9 @@ def test_the_plane_is_that_of_pca():
 @pytest.mark.parametrize("n_clusters", [1, 2])
 def test_few_prototypes_have_a_plane(n_clusters):
     X = np.random.default_rng(0).normal(size=(20, 5))
-    model = DiscriminativeKMeans().fit(X, np.zeros(20, dtype=int))
+    model = grown().fit(X, np.zeros(20, dtype=int))
     if n_clusters == 2:
-        model = DiscriminativeKMeans(2).fit(X, X[:, 3] > 0)
+        model = grown(2).fit(X, X[:, 3] > 0)
     display = CellsDisplay.from_estimator(model, X).plot()
     axes = display.plane.axes
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
@@ -345,7 +346,7 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
     pd = pytest.importorskip("pandas")
     X, y, _ = iris
     table = pd.DataFrame(X[:, :2], columns=["length", "width"])
-    pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6)).fit(table, y)
+    pipeline = make_pipeline(StandardScaler(), grown(max_clusters=6)).fit(table, y)
     display = CellsDisplay.from_estimator(pipeline, table, y, max_rows=70).plot()
     assert display.ax_.get_xlabel() == "length"
     assert "after StandardScaler\n70 of 150 rows shown" in display.ax_.get_title()
@@ -358,7 +359,7 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
 
 def test_cells_of_many_classes_are_named_and_hatched():
     spots = np.array([(i, j) for i in range(4) for j in range(4)], dtype=float)
-    model = DiscriminativeKMeans().fit(spots, [f"spot {i:02d}" for i in range(16)])
+    model = grown().fit(spots, [f"spot {i:02d}" for i in range(16)])
     ax = CellsDisplay.from_estimator(model).plot().ax_
     assert sorted(text.get_text() for text in ax.texts) == list(model.classes_)
     for text in ax.texts:
@@ -395,7 +396,7 @@ def test_tree_draws_a_line_per_prototype_from_its_parent(moons):
 
 def test_no_split_crosses_the_life_of_another(moons):
     X, y, _ = moons
-    display = TreeDisplay.from_estimator(DiscriminativeKMeans(40).fit(X, y))
+    display = TreeDisplay.from_estimator(grown(40).fit(X, y))
     tree, lane = display.tree, {i: n for n, i in enumerate(display.ids.tolist())}
     for i in tree.id[tree.parent >= 0].tolist():
         low, high = sorted((lane[i], lane[int(tree.parent[i])]))
@@ -405,7 +406,7 @@ def test_no_split_crosses_the_life_of_another(moons):
 
 def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
     X, y, _ = moons
-    model = DiscriminativeKMeans(40).fit(X, y)
+    model = grown(40).fit(X, y)
     display = TreeDisplay.from_estimator(model, max_prototypes=15).plot()
     shown = set(display.ids.tolist())
     assert len(shown) <= 15
@@ -421,7 +422,7 @@ def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
 
 def test_tree_goes_on_over_calls(moons):
     X, y, _ = moons
-    model = DiscriminativeKMeans().fit(X[:100], y[:100])
+    model = grown().fit(X[:100], y[:100])
     first = int(model.tree_.born.max())
     model.partial_fit(X[100:] + 0.3, y[100:]).drop(model.cluster_ids_[0])
     display = TreeDisplay.from_estimator(model, max_prototypes=500).plot()

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_iris, make_moons
-
-from dkmeans import DiscriminativeKMeans
 
 pytest.importorskip("matplotlib")
 
@@ -15,7 +14,7 @@ from dkmeans.plots import ConfusionDisplay, MarginDisplay, PathDisplay
 def iris():
     X, y = load_iris(return_X_y=True)
     y = load_iris().target_names[y]
-    return X, y, DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    return X, y, grown(max_clusters=6).fit(X, y)
 
 
 # Confusion
@@ -116,7 +115,7 @@ def test_margins_are_distances_to_own_and_rival_class(iris):
 
 def test_margins_of_rows_that_are_not_drawn_are_counted():
     X, y = make_moons(200, noise=0.15, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=10).fit(X, y)
+    model = grown(max_clusters=10).fit(X, y)
     strange = np.where(np.arange(200) < 3, 7, y)
     display = MarginDisplay.from_estimator(model, X, strange).plot(max_rows=50)
     title = display.ax_.get_title()
@@ -126,14 +125,14 @@ def test_margins_of_rows_that_are_not_drawn_are_counted():
 
 
 def test_margins_need_a_rival():
-    model = DiscriminativeKMeans().fit([[0.0], [1.0]], ["a", "a"])
+    model = grown().fit([[0.0], [1.0]], ["a", "a"])
     with pytest.raises(ValueError, match="All prototypes are of class a"):
         MarginDisplay.from_estimator(model, [[0.0], [1.0]], ["a", "a"])
 
 
 def test_path_after_an_edit_is_refused(iris):
     X, y, _ = iris
-    model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    model = grown(max_clusters=6).fit(X, y)
     model.drop(model.cluster_ids_[-1])
     with pytest.raises(ValueError, match="edited by hand"):
         PathDisplay.from_estimator(model)

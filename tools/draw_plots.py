@@ -37,17 +37,21 @@ def cells() -> None:
     figure = Figure(figsize=(9.6, 4.0), layout="constrained")
     left, right = figure.subplots(1, 2)
     X, y = make_moons(500, noise=0.15, random_state=0)
-    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=12).fit(X, y), X, y).plot(left)
+    CellsDisplay.from_estimator(
+        DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y), X, y
+    ).plot(left)
     iris = load_iris()
     X, y = iris.data, iris.target_names[iris.target]
-    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=6).fit(X, y), X, y).plot(right)
+    CellsDisplay.from_estimator(
+        DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean").fit(X, y), X, y
+    ).plot(right)
     save(figure, "plots-cells")
 
 
 def tree() -> None:
     """Draw the tree of the two moons."""
     X, y = make_moons(500, noise=0.15, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=12).fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y)
     save(TreeDisplay.from_estimator(model).figure_, "plots-tree")
 
 
@@ -55,7 +59,9 @@ def errors() -> None:
     """Draw confusion and margins of held-out digits."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+    model = DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(
+        X_train, y_train
+    )
     figure = Figure(figsize=(10.6, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     ConfusionDisplay.from_estimator(model, X_test, y_test).plot(left)
@@ -67,7 +73,9 @@ def explanations() -> None:
     """Explain held-out digits: the two closest to the border, and the two farthest from it."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=40, refine="margin").fit(X_train, y_train)
+    model = DiscriminativeKMeans(max_clusters=40, refine="margin", metric="euclidean").fit(
+        X_train, y_train
+    )
     why = model.explain(X_test)
     order = np.argsort(why.radius)
     shown = why.take(order[[0, 1, -2, -1]])
@@ -75,7 +83,13 @@ def explanations() -> None:
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     ax = figure.subplots()
     for number, (name, refine) in enumerate((("refined", "margin"), ("not refined", None))):
-        other = model if refine else DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+        other = (
+            model
+            if refine
+            else DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(
+                X_train, y_train
+            )
+        )
         display = CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test)
         display.plot(ax, label=name, number=number)
     save(figure, "explain-certified")
@@ -85,13 +99,15 @@ def suspects() -> None:
     """Draw digits with suspicious labels, after changing some labels."""
     X, y = load_digits(return_X_y=True)
     y[::20] = (y[::20] + 3) % 10
-    model = DiscriminativeKMeans().fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(X, y)
     save(model.suspects(X, y).plot(X, image_shape=(8, 8), n=24).figure_, "suspects")
 
 
 def class_borders() -> None:
     """Draw the class borders of digits."""
-    model = DiscriminativeKMeans(max_clusters=60).fit(*load_digits(return_X_y=True))
+    model = DiscriminativeKMeans(max_clusters=60, refine=None, metric="euclidean").fit(
+        *load_digits(return_X_y=True)
+    )
     save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
 
 

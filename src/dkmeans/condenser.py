@@ -102,9 +102,8 @@ def condense(
             f"condense has no parameter {name!r}: pass n, keep, sample_weight or parameters of "
             "DiscriminativeKMeans other than max_clusters, which n stands for."
         )
-    if "refine" not in parameters:
-        parameters["refine"] = _refinement(keep)
-    return _condense(DiscriminativeKMeans(**parameters), X, y, n, keep, sample_weight)[0]
+    model = DiscriminativeKMeans(**_settings(keep) | parameters)
+    return _condense(model, X, y, n, keep, sample_weight)[0]
 
 
 class Condenser(BaseEstimator):
@@ -201,7 +200,7 @@ class Condenser(BaseEstimator):
         """
         model = self.estimator
         if model is None:
-            model = DiscriminativeKMeans(refine=_refinement(self.keep))
+            model = DiscriminativeKMeans(**_settings(self.keep))
         elif not isinstance(model, DiscriminativeKMeans):
             raise InvalidParameterError(
                 f"estimator={model!r} is not accepted: it must be None or a DiscriminativeKMeans."
@@ -227,9 +226,13 @@ class Condenser(BaseEstimator):
         return tags
 
 
-def _refinement(keep: Any) -> Literal["margin"] | None:
-    """Return the default: refined prototypes are more accurate, but farther from their rows."""
-    return "margin" if keep == "prototypes" else None
+def _settings(keep: Any) -> dict[str, Any]:
+    """Return the defaults.
+
+    Refined prototypes are more accurate, but farther from their rows. The small data set is for
+    other methods, which do not know a learned metric.
+    """
+    return {"metric": "euclidean", "refine": "margin" if keep == "prototypes" else None}
 
 
 def _condense(

@@ -243,6 +243,36 @@ class DiscriminativeKMeans(
         self.n_threads = n_threads
         self.verbose = verbose
 
+    @classmethod
+    def paper(cls, max_clusters: int | Literal["auto"] | None = None, **settings: Any) -> Self:
+        """Make an estimator that follows the paper: its growth, and nothing after it.
+
+        It stands for `DiscriminativeKMeans(max_clusters, growth="paper", refine=None,
+        metric="euclidean")`.
+
+        Parameters
+        ----------
+        max_clusters : int, "auto" or None, default=None
+            None grows until convergence, as the paper does.
+        **settings
+            Other parameters, such as `repulsion`.
+
+        Returns
+        -------
+        estimator : DiscriminativeKMeans
+            An estimator that is not fitted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> model = DiscriminativeKMeans.paper().fit(*load_iris(return_X_y=True))
+        >>> model.converged_, model.score(*load_iris(return_X_y=True))
+        (True, 1.0)
+        """
+        settings = {"growth": "paper", "refine": None, "metric": "euclidean"} | settings
+        return cls(max_clusters, **settings)
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow prototypes for labelled rows.
 

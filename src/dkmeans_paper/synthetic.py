@@ -62,8 +62,8 @@ def run_synthetic(study: Study, effort: Effort = FULL) -> Section:
     numbers = measure(sets, models)
     verdicts = judge(numbers)
     displays = (
-        growth(DiscriminativeKMeans(growth="paper"), X1, y1, Continuation.FRESH),
-        growth(DiscriminativeKMeans(growth="paper"), X2, y2, Continuation.FRESH),
+        growth(DiscriminativeKMeans.paper(), X1, y1, Continuation.FRESH),
+        growth(DiscriminativeKMeans.paper(), X2, y2, Continuation.FRESH),
         growth(models[0], X2, y2, Continuation.WARM),
     )
     parts: list[ReportTable | Picture] = []

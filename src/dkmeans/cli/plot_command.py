@@ -29,6 +29,7 @@ class PlotOptions:
     shape: str | None = None
     max_clusters: str | None = None
     refine: str | None = None
+    metric: str | None = None
     standardise: bool = False
     force: bool = False
 
@@ -59,6 +60,7 @@ def _prepare(
             Path(),
             max_clusters=options.max_clusters,
             refine=options.refine,
+            metric=options.metric,
             standardise=options.standardise,
         )
         model = make_model(make_estimator(fitting), rows, fitting)

@@ -70,8 +70,8 @@ def evaluate(
     raw: o.Raw = False,
     standardise: o.Standardise = False,
     balanced: o.Balanced = False,
-    growth: o.Growth = o.GrowthOption.best,
-    metric: o.Metric = o.MetricOption.euclidean,
+    growth: o.Growth = None,
+    metric: o.Metric = None,
     n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,
@@ -142,7 +142,7 @@ def compare(
     impute: o.Impute = o.ImputeOption.median,
     raw: o.Raw = False,
     standardise: o.Standardise = False,
-    metric: o.Metric = o.MetricOption.euclidean,
+    metric: o.Metric = None,
     n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,
@@ -227,7 +227,7 @@ def suspects(
         int | None, typer.Option("--n", min=1, help="How many; by default all above a score.")
     ] = None,
     max_clusters: o.MaxClusters = "auto",
-    refine: o.Refine = None,
+    refine: o.Refine = o.RefineOption.none,
     weight: o.Weight = None,
     columns: o.Columns = None,
     drop: o.Drop = None,
@@ -261,7 +261,11 @@ def suspects(
         array=array,
     )
     options = o.fitting(
-        max_clusters=max_clusters, refine=refine, standardise=standardise, quiet=quiet
+        max_clusters=max_clusters,
+        refine=refine,
+        metric=o.MetricOption.euclidean,
+        standardise=standardise,
+        quiet=quiet,
     )
     run_suspects(source, data, wanted, options, n=n, out=out, force=force)
 

@@ -1,4 +1,4 @@
-"""Model files: `save` and `load`. The format is described in the guide (docs/files.md)."""
+"""Model files: `save` and `load`. The format is described in the guide (docs/how-to/files.md)."""
 
 import os
 from typing import Any

@@ -17,6 +17,7 @@ from dkmeans.kernels.medoid_loops import (
     addition_changes,
     find_neighbours,
     replace_medoid,
+    sum_removals,
     swap_changes,
 )
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
@@ -37,6 +38,7 @@ __all__ = [
     "scan_sparse",
     "sides",
     "squared_distances",
+    "sum_removals",
     "swap_changes",
     "to_units",
     "weighted_group_sums",

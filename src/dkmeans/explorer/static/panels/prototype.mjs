@@ -1,7 +1,7 @@
 // Prototype panel: what a prototype is, and edits of it whose effect is shown before they are accepted.
 
 import { button, choice, field, h, refill } from "../dom.mjs";
-import { bar, classLabel, facts, note, picture, previewEdit, prototypeLink, rowLink, section } from "../parts.mjs";
+import { bar, classLabel, facts, note, picture, previewEdit, prototypeLink, rowLink, section, tableHead } from "../parts.mjs";
 import { count, cut, percent, plural, short } from "../words.mjs";
 
 const SHOWN_VALUES = 60;
@@ -38,7 +38,7 @@ function overview(store) {
       h(
         "table",
         { class: "dkm-table" },
-        h("thead", {}, h("tr", {}, ["Prototype", "Class", "Members", "Purity"].map((each) => h("th", { scope: "col" }, each)))),
+        tableHead(["Prototype", "Class", "Members", "Purity"], ["Members", "Purity"]),
         h(
           "tbody",
           {},
@@ -130,7 +130,7 @@ function edits(store, prototype) {
     event.preventDefault();
     store.edit({ kind: "rename_prototype", index, name: name.value }, "Prototype renamed.");
   };
-  const others = prototype.neighbours.map((each) => [each.index, cut(store.prototypeName(each.index), 30)]);
+  const others = mergeable(store, prototype).map((each) => [each, cut(store.prototypeName(each), 30)]);
   const partner = choice("Merge with", others, others[0]?.[0] ?? "", () => {}, { "data-key": "partner" });
   const { row } = store;
   const canMove = row && row.layer === "training";
@@ -177,6 +177,16 @@ function edits(store, prototype) {
   ];
 }
 
+/** Other prototypes of the class, nearest first where that is known. */
+function mergeable(store, { index, class: category, neighbours }) {
+  const near = neighbours.map((each) => each.index);
+  const rank = (each) => (near.includes(each) ? near.indexOf(each) : near.length);
+  return store.state.prototypes
+    .filter((each) => each.class === category && each.index !== index)
+    .map((each) => each.index)
+    .sort((a, b) => rank(a) - rank(b) || a - b);
+}
+
 function profile(prototype) {
   return h(
     "div",
@@ -184,7 +194,7 @@ function profile(prototype) {
     h(
       "table",
       { class: "dkm-table" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Feature"), h("th", { scope: "col" }, "Value"))),
+      tableHead(["Feature", "Value"], ["Value"]),
       h(
         "tbody",
         {},
