@@ -61,6 +61,7 @@ class Session:
         journal: str | Path | None = None,
     ) -> None:
         self.lock = threading.RLock()
+        self.searching = threading.Lock()  # held while suspects are searched for
         self.opened: FittedModel = unwrap_pipeline(model)
         self.title, self.origin = title, origin or Origin()
         core = self.opened.model
@@ -131,6 +132,10 @@ class Session:
         while len(self._cache) > most:
             self._cache.popitem(last=False)
         return self._cache[key]
+
+    def peek(self, key: Any) -> Any:
+        """Return what has been computed, or None."""
+        return self._cache.get(key)
 
     def classes(self, draft: Draft, layer: str) -> Codes:
         """Return the class of each row, by number."""
