@@ -27,7 +27,7 @@ from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
-from dkmeans.fit_warnings import OverfittingWarning, warn_about
+from dkmeans.fit_warnings import OverfittingWarning, ScaleWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
 from dkmeans.questions import (
@@ -43,7 +43,7 @@ from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
 from dkmeans.summary import to_html
 
-__all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
+__all__ = ["DiscriminativeKMeans", "OverfittingWarning", "ScaleWarning"]
 
 
 class DiscriminativeKMeans(
@@ -329,25 +329,52 @@ class DiscriminativeKMeans(
         how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
         return self._fit(X, y, sample_weight, how, classes)
 
-    def at(self, k: int) -> Self:
+    def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k clusters that the fit passed through.
 
-        Nothing is fitted again.
+        Nothing is fitted again. So the model is as growth left it, unless `path_` says that it was
+        refined. If the rows are given, its prototypes are refined on them, and a learned metric
+        with them.
 
         Parameters
         ----------
         k : int
             Largest number of clusters; `path_` lists the available ones.
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            The rows of the fit, to refine the model on them.
+        y : array-like of shape (n_samples,), optional
+            Their class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights.
 
         Returns
         -------
         model : DiscriminativeKMeans
-            A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
-            clusters of this one.
+            A new estimator with `max_clusters` set to its number of clusters, and `refine=None` if
+            it was not refined. It has `labels_` if it was refined here, or if it has as many
+            clusters as this one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = DiscriminativeKMeans(40, metric="euclidean").fit(X, y)
+        >>> model.at(20).refine, model.at(20, X, y).refine
+        (None, 'margin')
+        >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
+        True
         """
         validation.check_at(self, k)
-        model: Self = clone(self).set_params(max_clusters=k)
-        return model._publish(self._fitted.at(k))
+        fitted = self._fitted.at(k)
+        model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
+        model._publish(fitted)
+        if X is not None:
+            model.set_params(refine=self.refine or "margin")
+            return model._fit(X, y, sample_weight, Continuation.REFINE)
+        if fitted is not self._fitted and not self._fitted.refined_at(k):
+            model.set_params(refine=None)
+        return model
 
     @accepts_dask
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -902,7 +929,7 @@ class DiscriminativeKMeans(
         self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        warn_about(self._fitted, self, how, stacklevel=3)
+        warn_about(self, X, how, stacklevel=3)
         return self
 
     @with_callbacks

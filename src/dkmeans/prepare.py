@@ -79,6 +79,8 @@ def prepare(
         if journal is not None:
             ending.enter_context(journal)
         training, stream = _read(estimator, X, y, sample_weight, how, classes, ending)
+        if before is not None and how is Continuation.REFINE:
+            validation.check_known_classes(before.classes, training.classes)
         start = None if before is None else _start(estimator, before, training, how)
         if journal is not None:
             journal.expect("classes", repr(training.classes.tolist()))

@@ -287,6 +287,16 @@ def check_at(estimator: Any, k: Any) -> None:
         )
 
 
+def check_known_classes(known: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
+    """Check that rows to refine on have no other classes than those of the model."""
+    more = np.setdiff1d(found, known)
+    if len(more):
+        raise ValueError(
+            f"y has the class {more[0]!s}, for which the model has no prototype: pass the rows "
+            "that it was fitted on."
+        )
+
+
 def check_rows(estimator: Any, X: Any) -> Matrix:
     """Check rows to predict, and return them as the metric compares them.
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import unwrap_pipeline
@@ -14,6 +15,8 @@ from dkmeans.results.fit_record import Path
 @dataclass
 class PathDisplay(Display):
     """Training error and, if rows were held out, held-out error during a fit.
+
+    If some of the models were refined, those that were not have hollow markers.
 
     Build it with `from_estimator`, or call `model.path_.plot()`.
 
@@ -71,10 +74,16 @@ class PathDisplay(Display):
         # Leave out one cluster: its error depends on the class sizes only, and sets the scale.
         path = self.path.take(self.path.clusters > 1) if len(self.path) > 1 else self.path
         lines = {"training rows": path.training_error, "held-out rows": path.heldout_error}
+        hollow = _only_grown(path)
         for number, (name, errors) in enumerate(lines.items()):
             if not np.isnan(errors).all():
                 style = {"ms": 4.5, "lw": 1.4, "color": color(number)}
                 ax.plot(path.clusters, 100 * errors, "-" + marker(number), **style, label=name)
+        for number, errors in enumerate(lines.values()):
+            style = {"ms": 4.5, "color": color(number), "mfc": "w"}
+            ax.plot(path.clusters[hollow], 100 * errors[hollow], marker(number), **style)
+        if hollow.any():
+            ax.plot([], [], marker(0), ms=4.5, color="0.3", mfc="w", label="not refined")
         if self.chosen is not None:
             label = f"{plural(self.chosen, 'cluster')} in the model"
             ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
@@ -87,3 +96,9 @@ class PathDisplay(Display):
         ax.set_axisbelow(True)
         ax.legend(framealpha=0.9, edgecolor="none")
         return self
+
+
+def _only_grown(path: Path) -> npt.NDArray[np.bool_]:
+    """Return which models were not refined, if others were."""
+    refined = getattr(path, "refined", np.zeros(len(path), dtype=bool))
+    return ~refined if refined.any() else np.zeros(len(path), dtype=bool)
