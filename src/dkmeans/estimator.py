@@ -55,14 +55,20 @@ class DiscriminativeKMeans(
 ):
     """Cluster labelled data into prototypes that separate the classes.
 
-    All rows start in one cluster. A cluster that holds more than one class splits, one child per
-    class, and the children push each other apart; a cluster of one class moves to its mean. What
-    remains is a small set of labelled prototypes, dense where classes meet and sparse where they
-    do not. They are also a nearest-prototype classifier. The method is deterministic.
+    Prototypes grow from a single one: clusters that hold several classes split, so there are many
+    where classes meet and few elsewhere. By default their number is chosen on held-out rows. Then
+    they are refined: moved so that rows lie farther from the border of their class, together with a
+    metric that is learned, in which neither units nor irrelevant features matter. The result is a
+    small set of labelled prototypes, which is also a nearest-prototype classifier. The method is
+    deterministic.
+
+    It is based on a paper, in which a cluster that holds more than one class splits, one child per
+    class, and the children push each other apart, while a cluster of one class moves to its mean,
+    until every cluster is of one class. `DiscriminativeKMeans.paper()` does exactly this.
 
     Parameters
     ----------
-    max_clusters : int, "auto" or None, default=None
+    max_clusters : int, "auto" or None, default="auto"
         Largest number of clusters, at least the number of classes. Every class gets a cluster,
         unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
         rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
@@ -73,17 +79,18 @@ class DiscriminativeKMeans(
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
-        the cell's weight that belongs to other classes.
+        the cell's weight that belongs to other classes. `growth="best"` does not use it.
     growth : {"best", "paper"}, default="best"
         How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
         cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
         follows the rounds of the paper exactly and stops at the budget. Continuing an earlier fit
         always follows the paper.
-    refine : {"margin", None}, default=None
+    refine : {"margin", None}, default="margin"
         "margin" moves the prototypes after growth so that rows lie farther from the border of their
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
-    metric : {"euclidean", "cosine", "learned"}, default="euclidean"
+    metric : {"auto", "euclidean", "cosine", "learned"}, default="auto"
+        "auto" is "learned" for up to 4096 features, and "euclidean" for more.
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
         prototypes. "learned" standardises the features and learns a linear projection of them
@@ -183,9 +190,9 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    At convergence every training label is fitted, noise included: set `max_clusters` or
-    `min_cluster_size` if labels are uncertain. Distances are Euclidean by default, so scale
-    features that have different units, or use `metric="learned"`.
+    With `max_clusters=None` every training label is fitted, noise included: set a number or
+    `min_cluster_size` if labels are uncertain. With `metric="euclidean"`, scale features that have
+    different units.
 
     Examples
     --------
@@ -208,12 +215,12 @@ class DiscriminativeKMeans(
 
     def __init__(
         self,
-        max_clusters: int | Literal["auto"] | None = None,
+        max_clusters: int | Literal["auto"] | None = "auto",
         *,
         repulsion: float | Literal["size"] = "size",
         growth: Literal["best", "paper"] = "best",
-        refine: Literal["margin"] | None = None,
-        metric: Literal["euclidean", "cosine", "learned"] = "euclidean",
+        refine: Literal["margin"] | None = "margin",
+        metric: Literal["auto", "euclidean", "cosine", "learned"] = "auto",
         n_components: int | None = None,
         min_cluster_size: float | None = None,
         max_iter: int = 300,
