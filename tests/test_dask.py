@@ -165,7 +165,9 @@ def test_stored_twice_in_sparse_blocks(client, labelled):
 
 def test_as_the_guide_says(clusters, labelled):
     # No other client is active: the scheduler might hear of the fit before it hears of the data.
-    page = (Path(__file__).parent.parent / "docs" / "big-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "big-data.md").read_text(
+        encoding="utf-8"
+    )
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     (block,) = [block for block in blocks if ">>>" not in block]
     X, y, _ = labelled

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
+    from dkmeans.explorer.explore import explore
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
@@ -25,6 +26,7 @@ __all__ = [
     "ScaleWarning",
     "__version__",
     "condense",
+    "explore",
     "fit_table",
     "load",
     "save",
@@ -36,6 +38,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explore": "explorer.explore",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",
