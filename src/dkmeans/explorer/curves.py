@@ -28,7 +28,7 @@ def error_curve(session: Session, draft: Draft) -> list[dict[str, Any]] | None:
 
 
 def _compute(session: Session, draft: Draft) -> list[dict[str, Any]]:
-    core, path = draft.core, draft.core.path_
+    path = draft.core.path_
     held_out = _held_out_errors(session, draft)
     refined = getattr(path, "refined", path.clusters < 0)  # older files do not tell
     return [
