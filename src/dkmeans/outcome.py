@@ -96,6 +96,7 @@ def _path(
         heldout_error=[w.heldout_error for w in waypoints],
         cost=[w.cost for w in waypoints],
         inertia=[w.inertia * unit for w in waypoints],
+        refined=[w.refined for w in waypoints],
     )
     sizes = [_sizes(training, unit, w.prototypes, w.earlier_rows) for w in waypoints]
     tree = log.to_tree(training.classes)
