@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.candidates import search_candidates, sketch_error
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
     find_neighbours,
     replace_medoid,
+    sum_removals,
     swap_changes,
 )
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
@@ -35,8 +37,11 @@ __all__ = [
     "scan",
     "scan_few",
     "scan_sparse",
+    "search_candidates",
     "sides",
+    "sketch_error",
     "squared_distances",
+    "sum_removals",
     "swap_changes",
     "to_units",
     "weighted_group_sums",

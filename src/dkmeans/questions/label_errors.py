@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.batches import are_batches
+from dkmeans.data.blocks import BlockSource
 from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_same_kind
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -21,7 +22,7 @@ from dkmeans.questions.row_groups import group_rows, remembered_groups
 from dkmeans.results.answers import LabelNoise, Suspects
 
 _SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight
-_DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
+DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
 _REASONS = (
     "conflict",
     "none",
@@ -41,16 +42,34 @@ class ScoredRows:
     around: Neighbourhoods
     conflicting: npt.NDArray[np.bool_]  # whether an identical row has another label
 
+    @property
+    def scores(self) -> Floats:
+        """Disagreement of the neighbourhood with each label."""
+        return self.around.scores
+
+    @property
+    def suggested(self) -> Indices:
+        """Class, by number, that the neighbourhood suggests."""
+        return self.around.suggested
+
+    def wrong(self, n_classes: int) -> Floats:
+        """Estimate how many labels of each class are wrong."""
+        return count_wrong(self.classes, self.around.majority, self.around.shares, n_classes)
+
+    def listed(self, wrong: float) -> npt.NDArray[np.bool_]:
+        """Mark conflicts, single rows of a class, and as many others as labels are wrong."""
+        alone = np.bincount(self.classes)[self.classes] == 1
+        marked = self.conflicting | (alone & (self.scores > DOUBTFUL_SCORE))
+        others = np.flatnonzero(~self.conflicting)
+        marked[others] |= most_suspicious(self.scores[others], wrong)
+        return marked
+
 
 def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
     """Check which arguments of `suspects` are given together."""
     check_number_listed(n)
-    if is_dask(X):
-        raise TypeError(
-            "suspects needs rows in memory, not a Dask collection: compute some partitions, or "
-            "call suspects() without rows after a fit."
-        )
-    if X is not None and y is None:
+    has_labels = isinstance(X, BlockSource) or are_batches(X)
+    if X is not None and y is None and not has_labels:
         raise ValueError("y is None, but X is given: suspects needs the labels of the rows, too.")
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")
@@ -135,20 +154,14 @@ def suspects_table(
     n: int | None,
 ) -> Suspects:
     """Do the same; `codes`, `ids` and `sizes` are those of the prototypes, `labels` of classes."""
-    around, everything = rows.around, rows.around.scores
-    counts = np.bincount(rows.classes, minlength=len(labels))
-    alone = counts[rows.classes] == 1
-    wrong = count_wrong(rows.classes, around.majority, around.shares, len(labels))
-    listed = rows.conflicting | (alone & (everything > _DOUBTFUL_SCORE))
-    others = np.flatnonzero(~rows.conflicting)
-    listed[others] |= most_suspicious(everything[others], float(wrong.sum()))
-    order = order_by_score(everything, listed, n)
-    classes, cells, scores = rows.classes[order], rows.cells[order], everything[order]
-    average = sizes.sum() / len(everything)
+    counts, wrong = np.bincount(rows.classes, minlength=len(labels)), rows.wrong(len(labels))
+    order = order_by_score(rows.scores, rows.listed(float(wrong.sum())), n)
+    classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
+    average = sizes.sum() / len(rows.scores)
     reasons = [
         rows.conflicting[order],
-        scores <= _DOUBTFUL_SCORE,
-        alone[order],
+        scores <= DOUBTFUL_SCORE,
+        counts[classes] == 1,
         classes != codes[cells],
         sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),
     ]
@@ -156,7 +169,7 @@ def suspects_table(
         noise=LabelNoise(label=labels, rows=counts, wrong=wrong),
         row=order,
         label=labels[classes],
-        suggested=labels[around.suggested[order]],
+        suggested=labels[rows.suggested[order]],
         cluster=ids[cells],
         score=scores,
         reason=np.select(reasons, _REASONS, _OTHERWISE),
@@ -178,7 +191,7 @@ def most_suspicious(scores: Floats, wrong: float) -> npt.NDArray[np.bool_]:
     if not count:
         return np.zeros(len(scores), dtype=bool)
     least = np.sort(scores)[-count]
-    return np.asarray((scores >= least) & (scores > _DOUBTFUL_SCORE))
+    return np.asarray((scores >= least) & (scores > DOUBTFUL_SCORE))
 
 
 def _conflicting(hashes: Hashes, classes: Indices, weights: Floats) -> npt.NDArray[np.bool_]:
