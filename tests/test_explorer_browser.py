@@ -214,7 +214,10 @@ def test_planes_layers_and_filters(open_page, session):
     before = explorer.js("return Array.from({ length: store.grid.n }, (_, i) => store.visible(i))")
     page.get_by_role("button", name=re.compile("^setosa: .*show or hide")).click()
     after = explorer.js("return Array.from({ length: store.grid.n }, (_, i) => store.visible(i))")
-    assert (sum(before), sum(after)) == (38, 38 - explorer.ask("state")["classes"][0]["held_out_count"])
+    assert (sum(before), sum(after)) == (
+        38,
+        38 - explorer.ask("state")["classes"][0]["held_out_count"],
+    )
     assert explorer.complaints == []
 
 
@@ -271,7 +274,10 @@ def test_merge_and_add_classes(open_page, session):
     page.get_by_role("button", name="Merge …").click()
     effect = page.get_by_role("group", name=re.compile("^Effect"))
     preview = explorer.ask("preview", edit={"kind": "merge_classes", "from": 1, "into": 2})
-    assert f"{preview['training']['before']} → {preview['training']['after']} of" in effect.inner_text()
+    assert (
+        f"{preview['training']['before']} → {preview['training']['after']} of"
+        in effect.inner_text()
+    )
     assert explorer.ask("state")["edits"] == 0
     effect.get_by_role("button", name="Accept").click()
     page.get_by_role("heading", name="2 classes").wait_for()
@@ -484,7 +490,11 @@ def test_exports(open_page, session, tmp_path):
         found.value.save_as(place)
         return place
 
-    for what, label in (("table", "Corrected table"), ("model", "Model"), ("script", "Python script")):
+    for what, label in (
+        ("table", "Corrected table"),
+        ("model", "Model"),
+        ("script", "Python script"),
+    ):
         place = export(label)
         assert place.name == explorer.ask("export_name", what=what)["name"]
         if what == "model":
@@ -511,7 +521,9 @@ def test_keyboard_alone(open_page, session):
     page = explorer.page
 
     def focused():
-        return page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent")
+        return page.evaluate(
+            "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+        )
 
     def tab_to(start, most=80):
         for _ in range(most):

@@ -211,6 +211,7 @@ export class PlaneMap {
     const context = this.overlayCanvas.getContext("2d");
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     drawOverlay(context, this.view, this.scene());
+    if (this.element.getAttribute("aria-busy") === "true") performance.mark("dkmeans-first-frame");
     this.element.setAttribute("aria-busy", "false");
   }
 
