@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from explorers import CODES, HELD_OUT, IRIS, NAMES, ask, iris_session, make
+from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_session, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -378,6 +378,17 @@ def test_the_model_that_was_passed_is_not_changed():
     assert (model.cluster_centers_ == before[0]).all()
     assert model.n_clusters_ == before[1]
     assert (session.layers["training"].X == X).all()
+
+
+def test_corrected_labels_and_dropped_rows_can_be_taken_away(session):
+    make(session, "relabel", rows=[3], **{"class": 1})
+    make(session, "drop_rows", rows=[4])
+    make(session, "merge_classes", **{"from": 2, "into": 0})
+    expected = LABELS[~HELD_OUT].copy()
+    expected[3] = "versicolor"
+    expected[expected == "virginica"] = "setosa"
+    assert session.labels().tolist() == expected.tolist()
+    assert np.flatnonzero(session.dropped()).tolist() == [4]
 
 
 def test_merged_classes_are_one_in_errors_and_in_the_next_fit(session):

@@ -10,7 +10,7 @@ from dkmeans.explorer.session import Session
 from dkmeans.plots.inputs import evenly_spaced
 from dkmeans.questions import nearest_prototype
 
-_WORK = 2e9  # multiplications for the held-out errors of all models on the way
+_WORK = 2e8  # multiplications for the held-out errors of all models on the way
 _MIN_ROWS = 500
 
 

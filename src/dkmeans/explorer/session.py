@@ -32,6 +32,9 @@ LAYERS = ("training", "held_out")
 class Session:
     """A model, rows, and the edits of a person.
 
+    `model` is the edited model, `labels()` are the corrected labels, and `dropped()` tells which
+    rows were dropped.
+
     Parameters
     ----------
     model : DiscriminativeKMeans or Pipeline
@@ -100,6 +103,14 @@ class Session:
             return self.draft.core
         name = self._steps[-1][0]
         return Pipeline([*self._steps[:-1], (name, self.draft.core)])
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Return the corrected label of each training row, dropped rows included."""
+        return self.draft.label_array(self.draft.row_classes)
+
+    def dropped(self) -> npt.NDArray[np.bool_]:
+        """Return whether each training row was dropped."""
+        return ~self.draft.used
 
     @property
     def shown(self) -> Draft:
