@@ -5,11 +5,11 @@
 
 Needs Chromium and playwright (`make browser` installs the latter); Bokeh is compared with where it
 is installed. Rows are ten overlapping blobs in eight features, the map shows two directions, and
-Bokeh's scatter the same coordinates and colours, with its default backend. Both pages are driven by the same
-mouse: `pan` is the median of the steps of a drag, `zoom` that of notches of the wheel, each until
-the browser has drawn two more frames. Bokeh draws a tenth of the rows while something moves (its
-default), and the rest half a second later; the explorer always draws all of them, as points or,
-where points would take more than 100 ms, as a density. "First frame" is the time from
+Bokeh's scatter the same coordinates and colours, with its default backend. Both pages are driven by
+the same mouse: `pan` is the median of the steps of a drag, `zoom` that of notches of the wheel,
+each until the browser has drawn two more frames. Bokeh draws a tenth of the rows while something
+moves (its default), and the rest half a second later; the explorer always draws all of them, as
+points or, where points would take more than 100 ms, as a density. "First frame" is the time from
 opening the address until the map is drawn, data included.
 
 The browser draws without a graphics card, by the processor: compare the two, not the seconds.
@@ -133,11 +133,13 @@ def measure_densities(page):
             return Math.round(least);
           };
           const context = new OffscreenCanvas(width, height).getContext('2d');
-          const look = { classes: classes.length, hidden: new Set(), shown: 0, choosing: false, dark: false };
+          const look = { classes: classes.length, hidden: new Set(), shown: 0 };
           const { id, x, y } = store.plane;
-          const grid = { plane: id, x, y, layer: 'training', extent: map.view.extent(), width, height, classes };
+          const extent = map.view.extent();
+          const grid = { plane: id, x, y, layer: 'training', extent, width, height, classes };
+          const count = () => drawDensity(context, store.grid, map.view, width, height, look);
           return {
-            density_page_ms: await best(() => drawDensity(context, store.grid, map.view, width, height, look)),
+            density_page_ms: await best(count),
             density_server_ms: await best(() => store.transport.bytes('density', grid)),
           };
         }"""
