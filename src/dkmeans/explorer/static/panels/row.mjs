@@ -64,7 +64,7 @@ async function selectedRows(store) {
   return section(
     `${plural(selection.length, "selected row")}`,
     selection.length > rows.length ? note(`The first ${count(rows.length)}:`) : null,
-    rowTable(store, answer.rows, layer),
+    rowTable(store, answer, layer),
   );
 }
 
