@@ -153,7 +153,7 @@ def fit_with_progress(
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        refine = getattr(LoadedModel(model).core, "refine", None)
+        refine = None if options.refine == NONE else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
         with progress, listening(progress.hear):
             fit()

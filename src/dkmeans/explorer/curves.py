@@ -28,17 +28,17 @@ def error_curve(session: Session, draft: Draft) -> list[dict[str, Any]] | None:
 
 
 def _compute(session: Session, draft: Draft) -> list[dict[str, Any]]:
-    core, path = draft.core, draft.core.path_
+    path = draft.core.path_
     held_out = _held_out_errors(session, draft)
-    refined = core.refine is not None
+    refined = getattr(path, "refined", path.clusters < 0)  # older files do not tell
     return [
         {
             "k": int(k),
             "training": float(error),
             "held_out": held_out.get(int(k)),
-            "refined": bool(refined and k == core.n_clusters_),
+            "refined": bool(is_refined),
         }
-        for k, error in zip(path.clusters, path.training_error, strict=True)
+        for k, error, is_refined in zip(path.clusters, path.training_error, refined, strict=True)
     ]
 
 

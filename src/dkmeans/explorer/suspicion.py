@@ -10,7 +10,6 @@ from dkmeans.explorer.draft import KEPT, Draft
 from dkmeans.explorer.session import Session
 from dkmeans.explorer.views import View
 from dkmeans.questions import label_errors
-from dkmeans.questions.label_errors import DOUBTFUL_SCORE
 
 
 class Suspicion:
@@ -64,7 +63,7 @@ def _compute(draft: Draft, view: View) -> Suspicion:
     scored = label_errors.score_rows(
         model, mapped if everyone else mapped[rows], codes, weight, threads_of(draft.core)
     )
-    doubtful = (scored.scores > DOUBTFUL_SCORE) | scored.conflicting
+    doubtful = scored.listed(float(scored.wrong(len(model.classes)).sum()))
     order = np.argsort(-scored.scores, kind="stable")
     order = order[doubtful[order] & ((draft.marks[rows[order]] & KEPT) == 0)]
     found = rows[order]
