@@ -190,8 +190,8 @@ def _compiled_ratio(numerator: Floats, denominator: Floats, loops: ModuleType) -
     unsure = np.empty(result.shape, dtype=bool)
     loops.divide(numerator, denominator[:, :, 0], result, unsure)
     if unsure.any():
-        which = np.nonzero(unsure)
-        result[which] = _ratio(numerator[(slice(None), *which)], denominator[:, which[0], 0])
+        row, column = np.nonzero(unsure)
+        result[row, column] = _ratio(numerator[:, row, column], denominator[:, row, 0])
     return result
 
 
