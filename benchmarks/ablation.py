@@ -49,9 +49,7 @@ def repulsion(sets):
             for w in REPULSIONS:
                 fold_errors, counts = [], []
                 for X_train, y_train, X_test, y_test in folds(X, y):
-                    model = DiscriminativeKMeans(budget, growth="paper", repulsion=w).fit(
-                        X_train, y_train
-                    )
+                    model = DiscriminativeKMeans.paper(budget, repulsion=w).fit(X_train, y_train)
                     fold_errors.append(100 * (1 - model.score(X_test, y_test)))
                     counts.append(model.n_clusters_)
                 errors.append(float(np.mean(fold_errors)))
@@ -74,7 +72,9 @@ def probability():
         for budget in budgets(y):
             losses = defaultdict(list)
             for X_train, y_train, X_test, y_test in folds(X, y):
-                model = DiscriminativeKMeans(budget).fit(X_train, y_train)
+                model = DiscriminativeKMeans(budget, refine=None, metric="euclidean").fit(
+                    X_train, y_train
+                )
                 D = model.transform(X_test)
                 D = np.stack([D[:, model.cluster_classes_ == c].min(1) for c in model.classes_], 1)
                 D = np.maximum(D, 1e-9)
@@ -92,8 +92,8 @@ def probability():
 def growth(sets):
     """Print held-out error in % for each growth, refined or not; clusters at convergence."""
     ways = {
-        "paper": {"growth": "paper"},
-        "best": {"growth": "best"},
+        "paper": {"growth": "paper", "refine": None},
+        "best": {"growth": "best", "refine": None},
         "paper, refined": {"growth": "paper", "refine": "margin"},
         "best, refined": {"growth": "best", "refine": "margin"},
     }
@@ -105,7 +105,8 @@ def growth(sets):
             for way, parameters in ways.items():
                 errors, counts = [], []
                 for X_train, y_train, X_test, y_test in folds(X, y):
-                    model = DiscriminativeKMeans(budget, **parameters).fit(X_train, y_train)
+                    model = DiscriminativeKMeans(budget, metric="euclidean", **parameters)
+                    model.fit(X_train, y_train)
                     errors.append(100 * (1 - model.score(X_test, y_test)))
                     counts.append(model.n_clusters_)
                 count = f" ({np.mean(counts):.0f})" if budget is None else ""
@@ -145,9 +146,11 @@ def noise():
     """Print the error in % on 50,000 new rows at numbers of clusters and with "auto"."""
     ways = {
         "class-wise k-means": ClasswiseKMeans,
-        "paper": lambda k: DiscriminativeKMeans(k, growth="paper"),
-        "best": lambda k: DiscriminativeKMeans(k, growth="best"),
-        "best, refined": lambda k: DiscriminativeKMeans(k, growth="best", refine="margin"),
+        "paper": lambda k: DiscriminativeKMeans.paper(k),
+        "best": lambda k: DiscriminativeKMeans(k, growth="best", refine=None, metric="euclidean"),
+        "best, refined": lambda k: DiscriminativeKMeans(
+            k, growth="best", refine="margin", metric="euclidean"
+        ),
     }
     counts = (4, 6, 8, 12, 16, 24, 32, 64, 128)
     result = {}
@@ -203,8 +206,8 @@ def soft():
     for name, ((X, y), (X_test, y_test)) in data.items():
         n_classes = len(np.unique(y))
         for k in (2 * n_classes, 6 * n_classes):
-            model = DiscriminativeKMeans(k).fit(X, y)
-            refined = DiscriminativeKMeans(k, refine="margin").fit(X, y)
+            model = DiscriminativeKMeans(k, refine=None, metric="euclidean").fit(X, y)
+            refined = DiscriminativeKMeans(k, refine="margin", metric="euclidean").fit(X, y)
             errors = [100 * (1 - model.score(X_test, y_test))]
             for m in fuzzifiers:
                 near = pairwise_distances_argmin(X_test, soft_centers(model, X, y, m))

@@ -69,19 +69,21 @@ class SampledNCA(NeighborhoodComponentsAnalysis):
 
 # Each takes a budget of prototypes and a seed, which is the number of the split.
 PROTOTYPES = {
-    "dkmeans, paper": lambda k, seed: DiscriminativeKMeans(k, growth="paper"),
-    "dkmeans, best": lambda k, seed: DiscriminativeKMeans(k, growth="best"),
+    "dkmeans, paper": lambda k, seed: DiscriminativeKMeans.paper(k),
+    "dkmeans, best": lambda k, seed: DiscriminativeKMeans(
+        k, growth="best", refine=None, metric="euclidean"
+    ),
     "dkmeans, best + refined": lambda k, seed: DiscriminativeKMeans(
-        k, growth="best", refine="margin"
+        k, growth="best", refine="margin", metric="euclidean"
     ),
     "dkmeans, learned metric": lambda k, seed: DiscriminativeKMeans(
         k, refine="margin", metric="learned"
     ),
     "dkmeans, after LDA": lambda k, seed: make_pipeline(
-        LinearDiscriminantAnalysis(), DiscriminativeKMeans(k, refine="margin")
+        LinearDiscriminantAnalysis(), DiscriminativeKMeans(k, refine="margin", metric="euclidean")
     ),
     "dkmeans, after NCA": lambda k, seed: make_pipeline(
-        SampledNCA(random_state=seed), DiscriminativeKMeans(k, refine="margin")
+        SampledNCA(random_state=seed), DiscriminativeKMeans(k, refine="margin", metric="euclidean")
     ),
     "class-wise k-means": lambda k, seed: ClasswiseKMeans(k, n_init=3, random_state=seed),
     "GLVQ": lambda k, seed: GLVQ(k, random_state=seed),

@@ -37,7 +37,7 @@ def fitted(centers):
     """Fit an estimator whose prototypes are these centres: two equal rows and a class for each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
-        model = DiscriminativeKMeans(len(centers))
+        model = DiscriminativeKMeans(len(centers), refine=None, metric="euclidean")
         return model.fit(np.repeat(centers, 2, axis=0), np.repeat(np.arange(len(centers)), 2))
 
 

@@ -43,14 +43,12 @@ def main():
                             rows = rows[np.argsort(y[rows], kind="stable")]
                         fits.append(
                             error(
-                                DiscriminativeKMeans(budget, growth="paper").fit(
-                                    X[train], y[train]
-                                ),
+                                DiscriminativeKMeans.paper(budget).fit(X[train], y[train]),
                                 X[test],
                                 y[test],
                             )
                         )
-                        model = DiscriminativeKMeans(budget, growth="paper")
+                        model = DiscriminativeKMeans.paper(budget)
                         for part in np.array_split(rows, n_batches):
                             model.partial_fit(X[part], y[part])
                         ours.append(error(model, X[test], y[test]))

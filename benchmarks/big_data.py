@@ -148,12 +148,13 @@ class Traffic:
 
 def fit(growth, *data, **more):
     """Fit to the number of clusters that all cases have."""
-    return DiscriminativeKMeans(K, growth=growth, n_threads=2, **more).fit(*data)
+    plain = {"refine": None, "metric": "euclidean"}
+    return DiscriminativeKMeans(K, growth=growth, n_threads=2, **plain, **more).fit(*data)
 
 
 def on_cluster(growth, X, y):
     """Fit with as many threads as workers have."""
-    return DiscriminativeKMeans(K, growth=growth).fit(X, y)
+    return DiscriminativeKMeans(K, growth=growth, refine=None, metric="euclidean").fit(X, y)
 
 
 def compare(title, growth, n, client, folder, repeats):
@@ -229,13 +230,12 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 imported = peak()
 folder = Path(sys.argv[1])
-small = DiscriminativeKMeans(20, growth=sys.argv[2], n_threads=2, memory_mb=16)
+plain = {"growth": sys.argv[2], "refine": None, "metric": "euclidean", "n_threads": 2}
+small = DiscriminativeKMeans(20, **plain, memory_mb=16)
 small.fit(folder / "small", "kind")
 warm = peak()
 start = time.perf_counter()
-model = DiscriminativeKMeans(int(sys.argv[3]), growth=sys.argv[2], n_threads=2).fit(
-    folder / "large", "kind"
-)
+model = DiscriminativeKMeans(int(sys.argv[3]), **plain).fit(folder / "large", "kind")
 print(imported, warm, peak(), time.perf_counter() - start, len(model.history_))
 """
 

@@ -38,7 +38,7 @@ def main():
     result = {}
     path = Path(tempfile.mkdtemp()) / "model.dkm"
     for name, rows in kinds.items():
-        model = DiscriminativeKMeans(options.clusters).fit(rows, y)
+        model = DiscriminativeKMeans(options.clusters, refine=None, metric="euclidean").fit(rows, y)
         arrays, document = contents.describe(model, with_labels=True)
         plain = len(pack(arrays, document, dkmeans.__version__))
         model.save(path, with_path=True)

@@ -65,8 +65,8 @@ class ClasswiseFaiss:
 
 
 METHODS = {
-    "dkmeans, paper's growth": lambda k: DiscriminativeKMeans(k, growth="paper"),
-    "dkmeans": lambda k: DiscriminativeKMeans(k),
+    "dkmeans, paper's growth": lambda k: DiscriminativeKMeans.paper(k),
+    "dkmeans": lambda k: DiscriminativeKMeans(k, refine=None, metric="euclidean"),
     "class-wise scikit-learn": lambda k: ClasswiseKMeans(k, n_init=1, init="random"),
     "class-wise faiss": ClasswiseFaiss,
 }
@@ -98,7 +98,7 @@ def faces(folder, people, repeats):
     names = ("k-means", "discriminative")
     times = dict.fromkeys(names, 0.0)
     for person in np.unique(y)[:people]:
-        ours = DiscriminativeKMeans(8, growth="paper", repulsion=0.25)
+        ours = DiscriminativeKMeans.paper(8, repulsion=0.25)
         theirs = KMeans(8, init="random", n_init=1, random_state=0)
         jobs = {
             "k-means": lambda model=theirs: model.fit(X),
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--data", help="folder with fashion_mnist.npz and yaleb_ext_48x42.npz")
     arguments = parser.parse_args()
     n = 100_000 if arguments.quick else 1_000_000
-    DiscriminativeKMeans(20).fit(*curved_border(70_000))  # compiled code is loaded once
+    DiscriminativeKMeans.paper(20).fit(*curved_border(70_000))  # compiled code is loaded once
     ratios = {}
     for title, make in (("curved border", curved_border), ("overlapping blobs", overlapping_blobs)):
         train, test = make(n), make(50_000, seed=1)

@@ -43,8 +43,8 @@ def locality():
     X_all, y_all = np.concatenate([X, new]), np.concatenate([y, np.zeros(5_000, dtype=y.dtype)])
     fresh, update = [], []
     for _ in range(3):
-        fresh.append(seconds(lambda: DiscriminativeKMeans(256, growth="paper").fit(X_all, y_all)))
-        model = DiscriminativeKMeans(256, growth="paper").fit(X, y)
+        fresh.append(seconds(lambda: DiscriminativeKMeans.paper(256).fit(X_all, y_all)))
+        model = DiscriminativeKMeans.paper(256).fit(X, y)
         before = {
             i: c.tobytes() for i, c in zip(model.cluster_ids_, model.cluster_centers_, strict=True)
         }
@@ -75,11 +75,9 @@ def plane_sets(seed=0):
 def agreement():
     """Compare a continued fit with a fresh one on the plane."""
     X1, y1, X2, y2 = plane_sets()
-    fresh = DiscriminativeKMeans(growth="paper").fit(X2, y2)
-    warm = DiscriminativeKMeans(growth="paper", warm_start=True).fit(X1, y1).fit(X2, y2)
-    part = (
-        DiscriminativeKMeans(growth="paper").fit(X1, y1).partial_fit(X2[len(X1) :], y2[len(X1) :])
-    )
+    fresh = DiscriminativeKMeans.paper().fit(X2, y2)
+    warm = DiscriminativeKMeans.paper(warm_start=True).fit(X1, y1).fit(X2, y2)
+    part = DiscriminativeKMeans.paper().fit(X1, y1).partial_fit(X2[len(X1) :], y2[len(X1) :])
     spread = np.sqrt(X2.var(axis=0).sum())
     plane = np.stack(
         np.meshgrid(

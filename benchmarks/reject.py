@@ -90,7 +90,9 @@ def measure(X, y, strangers, per_class, refine, note):
     for turn in range(PARTS):
         a, b, held, test = (parts[(turn + i) % PARTS] for i in range(PARTS))
         train = np.concatenate([a, b])
-        model = DiscriminativeKMeans(per_class * len(np.unique(y)), refine=refine)
+        model = DiscriminativeKMeans(
+            per_class * len(np.unique(y)), refine=refine, metric="euclidean"
+        )
         model.fit(X[train], y[train])
         for per in ("class", "prototype", "all"):
             for rate in RATES if per != "prototype" else (RATE,):

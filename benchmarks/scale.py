@@ -35,7 +35,7 @@ def seconds(rows, features, clusters, classes, growth):
     best = np.inf
     for _ in range(2):
         start = time.perf_counter()
-        DiscriminativeKMeans(clusters, growth=growth).fit(X, y)
+        DiscriminativeKMeans(clusters, growth=growth, refine=None, metric="euclidean").fit(X, y)
         best = min(best, time.perf_counter() - start)
     return best
 
@@ -59,7 +59,7 @@ def exponents(scale):
 def rounds(scale):
     """Show what each round of one growth costs, and how much it changed."""
     X, y = curved_border(200_000 // scale, 16, 2)
-    model = DiscriminativeKMeans(400, growth="paper", max_iter=60, repulsion=0.25).fit(X, y)
+    model = DiscriminativeKMeans.paper(400, max_iter=60, repulsion=0.25).fit(X, y)
     history = model.history_
     print("\nrounds of one growth, 2 classes, 16 features")
     print(f"{'round':>6s}{'clusters':>10s}{'rows that moved':>18s}{'milliseconds':>14s}")
@@ -76,10 +76,10 @@ from dkmeans import DiscriminativeKMeans
 def status(name):
     return int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 X, y = overlapping_blobs({rows}, 64)
-DiscriminativeKMeans(20).fit(X[:70_000], y[:70_000])
+DiscriminativeKMeans.paper(20).fit(X[:70_000], y[:70_000])
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
 before = status("VmRSS")
-DiscriminativeKMeans(256, growth={growth!r}).fit(X, y)
+DiscriminativeKMeans(256, growth={growth!r}, refine=None, metric="euclidean").fit(X, y)
 print(status("VmHWM") - before, X.nbytes / 2**20)
 """
 

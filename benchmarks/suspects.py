@@ -106,7 +106,7 @@ def methods(X, y, near, more):
     for k in NEIGHBOURS:
         yield f"k-NN, k={k}", disagreement(y, *near, k)
     start = time.perf_counter()
-    model = DiscriminativeKMeans().fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(X, y)
     fitted = time.perf_counter()
     yield "suspects()", from_list(model.suspects(n=len(y)), len(y))
     asked = time.perf_counter()
@@ -117,7 +117,9 @@ def methods(X, y, near, more):
         flush=True,
     )
     if more:
-        few = DiscriminativeKMeans(max(len(y) // 40, y.max() + 1), refine="margin").fit(X, y)
+        few = DiscriminativeKMeans(
+            max(len(y) // 40, y.max() + 1), refine="margin", metric="euclidean"
+        ).fit(X, y)
         yield (
             "suspects(X, y), n/40 refined clusters",
             from_list(few.suspects(X, y, n=len(y)), len(y)),

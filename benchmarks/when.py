@@ -36,8 +36,8 @@ from dkmeans.baselines import ClasswiseKMeans
 BASE = "dkmeans, refined"
 # Each takes a budget of prototypes and a seed.
 METHODS = {
-    BASE: lambda k, seed: DiscriminativeKMeans(k, refine="margin"),
-    "dkmeans": lambda k, seed: DiscriminativeKMeans(k),
+    BASE: lambda k, seed: DiscriminativeKMeans(k, refine="margin", metric="euclidean"),
+    "dkmeans": lambda k, seed: DiscriminativeKMeans(k, refine=None, metric="euclidean"),
     "class-wise k-means": lambda k, seed: ClasswiseKMeans(k, random_state=seed),
     "GLVQ": lambda k, seed: GLVQ(k, random_state=seed),
     "1-NN": lambda k, seed: KNeighborsClassifier(1),

@@ -17,7 +17,9 @@ from dkmeans.plots import PathDisplay
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 
-largest = DiscriminativeKMeans(max_clusters=160).fit(X_train, y_train)
+largest = DiscriminativeKMeans(max_clusters=160, refine=None, metric="euclidean").fit(
+    X_train, y_train
+)
 for k in largest.path_.clusters:
     if k >= 10:
         error = 1 - largest.at(int(k)).score(X_test, y_test)
@@ -27,9 +29,9 @@ for k in largest.path_.clusters:
 # Training error alone would have us take them all. On held-out rows the gain fades, and more
 # prototypes mean more memory and more time for each prediction.
 
-auto = DiscriminativeKMeans("auto").fit(X_train, y_train)
+auto = DiscriminativeKMeans("auto", refine=None, metric="euclidean").fit(X_train, y_train)
 print(f"chosen: {auto.n_clusters_}, {1 - auto.score(X_test, y_test):.1%} of new rows misclassified")
 
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
-PathDisplay.from_estimator(auto).plot(ax)
+PathDisplay.from_estimator(auto, ax=ax)
 plt.show()

@@ -23,8 +23,8 @@ X_test, y_test = make_moons(4000, noise=0.15, random_state=1)  # all of them rig
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 for ax, budget in zip(axes, (None, "auto"), strict=True):
     with warnings.catch_warnings(action="ignore", category=OverfittingWarning):
-        model = DiscriminativeKMeans(budget).fit(X, y ^ is_wrong)
-    CellsDisplay.from_estimator(model, X, y ^ is_wrong).plot(ax)
+        model = DiscriminativeKMeans(budget, refine=None, metric="euclidean").fit(X, y ^ is_wrong)
+    CellsDisplay.from_estimator(model, X, y ^ is_wrong, ax=ax)
     error = 1 - model.score(X_test, y_test)
     ax.set_title(
         f"max_clusters={budget!r}: {model.n_clusters_} prototypes\n"
@@ -38,7 +38,7 @@ plt.show()
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    DiscriminativeKMeans().fit(X, y ^ is_wrong)
+    DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(X, y ^ is_wrong)
 print(caught[0].message)
 
 # %%
@@ -46,7 +46,9 @@ print(caught[0].message)
 # from the top of the list, so many are indeed wrong:
 
 with warnings.catch_warnings(action="ignore", category=OverfittingWarning):
-    model = DiscriminativeKMeans().fit(X, y ^ is_wrong)
+    model = DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(
+        X, y ^ is_wrong
+    )
 suspects = model.suspects(X, y ^ is_wrong, n=int(is_wrong.sum()))
 print(f"{is_wrong[suspects.row].sum()} of {len(suspects.row)}")
 print(suspects)

@@ -32,9 +32,9 @@ for number, (X, y) in enumerate(parts):
 # %%
 # ``growth="paper"`` reads the data least often: once a round.
 
-on_disk = DiscriminativeKMeans(16, growth="paper", memory_mb=4).fit(Path(folder.name), "moon")
+on_disk = DiscriminativeKMeans.paper(16, memory_mb=4).fit(Path(folder.name), "moon")
 X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
-in_memory = DiscriminativeKMeans(16, growth="paper").fit(X, names[y])
+in_memory = DiscriminativeKMeans.paper(16).fit(X, names[y])
 print("the same bits:", on_disk.cluster_centers_.tobytes() == in_memory.cluster_centers_.tobytes())
 print(
     on_disk.history_.to_pandas()[["round", "clusters", "impurity", "moved"]].to_string(index=False)
@@ -45,5 +45,5 @@ folder.cleanup()
 # The model is a model like any other; here with a few of the 80,000 rows.
 
 figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-CellsDisplay.from_estimator(on_disk, X[::100], names[y[::100]]).plot(ax)
+CellsDisplay.from_estimator(on_disk, X[::100], names[y[::100]], ax=ax)
 plt.show()

@@ -28,7 +28,9 @@ detail /= np.linalg.norm(detail, axis=1, keepdims=True)
 rows = train_test_split(np.arange(len(images)), stratify=faces.person, random_state=0)
 train, test = rows
 centroid = NearestCentroid().fit(detail[train], faces.person[train])
-model = DiscriminativeKMeans(18, refine="margin").fit(detail[train], faces.person[train])
+model = DiscriminativeKMeans(18, refine="margin", metric="euclidean").fit(
+    detail[train], faces.person[train]
+)
 for name, classifier in (("one mean per person", centroid), ("three prototypes per person", model)):
     error = 1 - classifier.score(detail[test], faces.person[test])
     print(f"{name}: {error:.1%} of {len(test)} new pictures misclassified")
@@ -36,7 +38,9 @@ for name, classifier in (("one mean per person", centroid), ("three prototypes p
 # %%
 # What each prototype stands for: the mean picture of the rows in its cell.
 
-model = DiscriminativeKMeans(18).fit(detail[train], faces.person[train])
+model = DiscriminativeKMeans(18, refine=None, metric="euclidean").fit(
+    detail[train], faces.person[train]
+)
 means = [images[train][model.labels_ == i].mean(axis=0) for i in range(model.n_clusters_)]
 figure, axes = plt.subplots(3, 6, figsize=(9, 5.6), layout="constrained")
 for ax in axes.flat:
@@ -53,5 +57,5 @@ plt.show()
 # The prototypes themselves, high-pass filtered:
 
 figure, ax = plt.subplots(figsize=(6.4, 9), layout="constrained")
-PrototypeImagesDisplay.from_estimator(model, image_shape=images.shape[1:]).plot(ax)
+PrototypeImagesDisplay.from_estimator(model, image_shape=images.shape[1:], cmap="gray", ax=ax)
 plt.show()

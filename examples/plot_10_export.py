@@ -21,7 +21,7 @@ from dkmeans.files import write
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-model = dkmeans.DiscriminativeKMeans(40, refine="margin").fit(X_train, y_train)
+model = dkmeans.DiscriminativeKMeans(40, refine="margin", metric="euclidean").fit(X_train, y_train)
 
 with tempfile.TemporaryDirectory() as folder:
     model.save(Path(folder, "digits.dkm"))

@@ -17,20 +17,20 @@ from dkmeans.plots import CertifiedAccuracyDisplay, ExplanationDisplay
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+model = DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(X_train, y_train)
 why = model.explain(X_test)
 rows = X_test[np.argsort(why.radius)[[0, 1, -1]]]
 
 figure, ax = plt.subplots(figsize=(6.6, 6), layout="constrained")
-explained = ExplanationDisplay.from_estimator(model, rows, image_shape=(8, 8), X_train=X_train)
-explained.plot(ax)
+shown = {"image_shape": (8, 8), "X_train": X_train}
+ExplanationDisplay.from_estimator(model, rows, **shown, ax=ax)
 plt.show()
 
 # %%
 # How many rows are right, and stay right whatever is done to them within some distance:
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-CertifiedAccuracyDisplay.from_estimator(model, X_test, y_test).plot(ax)
+CertifiedAccuracyDisplay.from_estimator(model, X_test, y_test, ax=ax)
 plt.show()
 
 # %%
@@ -39,7 +39,11 @@ plt.show()
 
 known = y_train != 7
 X_fit, X_held, y_fit, _ = train_test_split(X_train[known], y_train[known], random_state=0)
-model = DiscriminativeKMeans(max_clusters=90).fit(X_fit, y_fit).set_rejection(X_held, per="all")
+model = (
+    DiscriminativeKMeans(max_clusters=90, refine=None, metric="euclidean")
+    .fit(X_fit, y_fit)
+    .set_rejection(X_held, per="all")
+)
 score = model.unknown_score(X_test)
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")

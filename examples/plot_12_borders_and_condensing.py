@@ -16,11 +16,11 @@ from dkmeans.plots import ClassBordersDisplay
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-model = DiscriminativeKMeans(max_clusters=60).fit(X_train, y_train)
+model = DiscriminativeKMeans(max_clusters=60, refine=None, metric="euclidean").fit(X_train, y_train)
 print(model.class_borders())
 
 figure, ax = plt.subplots(figsize=(6.6, 5.4), layout="constrained")
-ClassBordersDisplay.from_estimator(model).plot(ax)
+ClassBordersDisplay.from_estimator(model, ax=ax)
 plt.show()
 
 # %%

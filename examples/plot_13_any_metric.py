@@ -23,9 +23,10 @@ rings = make_circles(400, factor=0.5, noise=0.06, random_state=0)
 figure, axes = plt.subplots(2, 2, figsize=(7, 7), layout="constrained")
 for line, (X, y), k in zip(axes, (rings, spirals), (2, 4), strict=True):
     models = {
-        "in the plane": DiscriminativeKMeans(max_clusters=k, refine="margin"),
+        "in the plane": DiscriminativeKMeans(max_clusters=k, refine="margin", metric="euclidean"),
         "with Landmarks": make_pipeline(
-            Landmarks(60, gamma=20), DiscriminativeKMeans(max_clusters=k, refine="margin")
+            Landmarks(60, gamma=20),
+            DiscriminativeKMeans(max_clusters=k, refine="margin", metric="euclidean"),
         ),
     }
     low, high = X.min(axis=0) - 0.1, X.max(axis=0) + 0.1

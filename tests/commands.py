@@ -12,6 +12,8 @@ pa_parquet = pytest.importorskip("pyarrow.parquet")
 Console = pytest.importorskip("rich.console").Console
 CliRunner = pytest.importorskip("typer.testing").CliRunner
 
+# Options of six prototypes that are grown, and not refined.
+GROWN = "--max-clusters 6 --refine none --metric euclidean"
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 
 
@@ -58,4 +60,4 @@ def run(words, *more, code=0):
 
 def fit(*more, code=0):
     """Fit the numbers of iris as they are."""
-    return run("fit iris.csv --label species --max-clusters 6 --raw", *more, code=code)
+    return run(f"fit iris.csv --label species {GROWN} --raw", *more, code=code)

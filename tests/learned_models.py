@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+from models import grown
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry import Learned
 
 
@@ -18,7 +18,7 @@ def geometry_for(X, components):
 def model_with(components, X, y, max_clusters=None, **parameters):
     """Fit prototypes of projected rows."""
     geometry = geometry_for(X, components)
-    model = DiscriminativeKMeans(max_clusters, **parameters).fit(geometry.rows(X), y)
+    model = grown(max_clusters, **parameters).fit(geometry.rows(X), y)
     waypoints = [replace(w, geometry=geometry) for w in model._fitted.growth_path.waypoints]
     fitted = replace(
         model._fitted,

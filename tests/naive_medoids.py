@@ -1,5 +1,6 @@
 """Discriminative k-medoids, slow and obvious: every cost is summed over all rows, every time."""
 
+from dkmeans.medoids import grow
 from dkmeans.medoids.grow import CANDIDATES_PER_MEDOID, MAX_STAGE_GROWTH, SWAP_PASSES
 from dkmeans.medoids.search import BLOCK_ROWS
 from dkmeans.medoids.swaps import PROMISING_SHARE
@@ -89,29 +90,54 @@ class NaiveMedoids:
         want = max(1, int(len(medoids) * (MAX_STAGE_GROWTH - 1)))
         return [x for gain, x in sorted(best.values()) if gain < 0][: min(room, want)]
 
+    def sample_rows(self, limit):
+        """Every so many-th row of each class."""
+        step = len(self.candidates) // max(grow.MIN_SAMPLE, grow.ROWS_PER_MEDOID * limit)
+        if step < 2:
+            return None
+        classes = {self.y[i] for i in self.candidates}
+        return sorted(
+            i for c in classes for i in [j for j in self.candidates if self.y[j] == c][::step]
+        )
+
     def fit(self, max_medoids, max_rounds):
         """Return the medoids after each round."""
-        medoids = self.class_medoids()
         limit = len(self.candidates) if max_medoids is None else max_medoids
-        rounds, settled, passes = [sorted(medoids)], False, 0
+        rows = self.sample_rows(limit)
+        at = self
+        if rows is None:
+            rows = list(range(len(self.y)))
+        else:
+            part = [[self.D[i][j] for j in rows] for i in rows]
+            at = NaiveMedoids(part, [self.y[i] for i in rows], [self.weights[i] for i in rows])
+            at.largest = self.largest
+        medoids = at.class_medoids()
+
+        def now():
+            return sorted(rows[m] for m in medoids)
+
+        rounds, settled, passes = [now()], False, 0
         while len(rounds) < max_rounds:
             room = limit - len(medoids)
-            some = self.candidates
+            if at is not self and (settled or not room):
+                medoids, at, settled = [rows[m] for m in medoids], self, False
+                rows = list(range(len(self.y)))
+            some = at.candidates
             if room and not settled:
                 step = max(1, len(some) // (CANDIDATES_PER_MEDOID * len(medoids)))
                 some = some[len(medoids) % step :: step]
-            _, optimal = self.run_pass(medoids, some)
+            _, optimal = at.run_pass(medoids, some)
             passes += 1
             added = []
             over = optimal or (room > 0 and not settled and passes >= SWAP_PASSES)
             if over and room > 0:
-                added = self.proposals(medoids, some, room)
-            rounds.append(sorted(medoids))
-            if optimal and not added:
+                added = at.proposals(medoids, some, room)
+            rounds.append(now())
+            if optimal and not added and at is self:
                 break
             if over:
                 settled, passes = not added, 0
                 if added and len(rounds) < max_rounds:
                     medoids += added
-                    rounds.append(sorted(medoids))
+                    rounds.append(now())
         return rounds

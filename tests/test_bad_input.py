@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models import grown
 from sklearn.exceptions import NotFittedError
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.plots import CellsDisplay
 
 X = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 4.0], [4.0, 5.0], [9.0, 0.0], [9.0, 1.0]])
@@ -163,6 +163,7 @@ FIT = {
     ),
     "rounds zero": (lambda: (X, Y), {"max_iter": 0}, ValueError, r"max_iter=0 .*>= 1"),
     "size zero": (lambda: (X, Y), {"min_cluster_size": 0}, ValueError, r"min_cluster_size=0 .*> 0"),
+    "disk negative": (lambda: (X, Y), {"disk_mb": -1}, ValueError, r"disk_mb=-1 .*>= 0"),
     "memory negative": (lambda: (X, Y), {"memory_mb": -5}, ValueError, r"memory_mb=-5 .*> 0"),
     "threads zero": (lambda: (X, Y), {"n_threads": 0}, ValueError, r"n_threads=0 .*>= 1"),
     "prune of a wrong type": (lambda: (X, Y), {"prune": "yes"}, TypeError, r"prune='yes'"),
@@ -211,7 +212,7 @@ def one_sentence(message):
 @pytest.mark.parametrize("name", FIT)
 def test_fit_says_what_is_wrong_and_changes_nothing(name):
     arguments, params, error, pattern = FIT[name]
-    model = DiscriminativeKMeans().fit(frame(), Y)
+    model = grown().fit(frame(), Y)
     model.set_params(**params)
     before = pickle.dumps(model)
     with pytest.raises(error, match=pattern) as caught:
@@ -225,7 +226,7 @@ def test_fit_says_what_is_wrong_and_changes_nothing(name):
 @pytest.mark.parametrize("name", PREDICT)
 def test_predicting_says_what_is_wrong(name, method):
     rows, error, pattern = PREDICT[name]
-    model = DiscriminativeKMeans().fit(X, Y)
+    model = grown().fit(X, Y)
     with pytest.raises(error, match=pattern):
         getattr(model, method)(rows())
 
@@ -233,19 +234,19 @@ def test_predicting_says_what_is_wrong(name, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_predicting_before_fitting_is_an_error(method):
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        getattr(DiscriminativeKMeans(), method)(X)
+        getattr(grown(), method)(X)
 
 
 @pytest.mark.parametrize("form", ["csc", "coo", "lil", "dok", "bsr", "dia"])
 def test_other_sparse_formats_are_converted(form):
     sparse = sp.csr_array(X).asformat(form)
-    model = DiscriminativeKMeans().fit(sparse, Y)
+    model = grown().fit(sparse, Y)
     assert (model.predict(sparse) == model.predict(X)).all()
 
 
 def test_sparse_matrices_with_repeated_entries_are_added_up_on_a_copy():
     repeated = sp.csr_array((np.ones(12), np.tile([0, 0, 1], 4), np.arange(0, 13, 3)), shape=(4, 2))
-    model = DiscriminativeKMeans().fit(repeated, [0, 0, 1, 1])
+    model = grown().fit(repeated, [0, 0, 1, 1])
     assert model.conflicts_[0].tolist() == [0, 1, 2, 3]
     assert repeated.nnz == 12
     assert model.cluster_centers_.tolist() == [[2.0, 1.0]]
@@ -288,7 +289,7 @@ LABELS = {
 def test_labels_that_are_none_are_named(name, way):
     make, pattern = LABELS[name]
     y = make()
-    model = DiscriminativeKMeans()
+    model = grown()
     arguments = (lambda: iter([(X, y)]),) if way == "batches" else (X, y)
     with pytest.raises(ValueError, match=pattern) as caught:
         getattr(model, way if way == "partial_fit" else "fit")(*arguments)
@@ -297,7 +298,7 @@ def test_labels_that_are_none_are_named(name, way):
 
 def test_labels_of_several_batches_are_of_one_kind():
     with pytest.raises(ValueError, match=r"text, such as 'a', and .* such as 0:"):
-        DiscriminativeKMeans().fit(lambda: iter([(X, Y), (X, list("aabbcc"))]))
+        grown().fit(lambda: iter([(X, Y), (X, list("aabbcc"))]))
 
 
 LABEL_KINDS = {
@@ -313,7 +314,7 @@ LABEL_KINDS = {
 @pytest.mark.parametrize("name", LABEL_KINDS)
 def test_labels_of_many_kinds(name):
     y = LABEL_KINDS[name]()
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     assert model.predict(X).tolist() == list(y)
     assert model.score(X, y) == 1.0
     assert model.partial_fit(X, y).predict(X).tolist() == list(y)
@@ -344,8 +345,8 @@ BROKEN = {
 
 def ways_in():
     """All ways for rows to come in."""
-    fitted = DiscriminativeKMeans().fit(X, Y)
-    fresh = DiscriminativeKMeans()
+    fitted = grown().fit(X, Y)
+    fresh = grown()
     ways = {method: getattr(fitted, method) for method in (*METHODS, "explain")}
     ways["fit"] = lambda rows: fresh.fit(rows, Y)
     ways["partial_fit"] = lambda rows: fitted.partial_fit(rows, Y)
@@ -374,7 +375,7 @@ def test_index_arrays_of_dask_partitions_are_checked(method):
         meta=sp.csr_matrix((0, 2)),
         dtype=X.dtype,
     )
-    model = DiscriminativeKMeans().fit(X, Y)
+    model = grown().fit(X, Y)
     with pytest.raises(ValueError, match=pattern) as caught:
         model.fit(rows, Y) if method == "fit" else model.predict(rows).compute()
     assert ("partition 0" in str(caught.value)) == (method == "fit")
@@ -384,19 +385,19 @@ def test_index_arrays_of_dask_partitions_are_checked(method):
 def test_other_compressed_formats_are_checked_before_they_are_converted(form):
     broken = broken_csr(form, indices=np.full(len(form(X).indices), 10**6))
     with pytest.raises(ValueError, match=r"matrix of the shape \(6, 2\).*indices has 1000000"):
-        DiscriminativeKMeans().fit(X, Y).predict(broken)
+        grown().fit(X, Y).predict(broken)
 
 
 def test_what_lies_behind_the_last_row_of_a_sparse_matrix_does_not_count():
     longer = sp.csr_array(X)
     longer.data = np.append(longer.data, np.nan)
     longer.indices = np.append(longer.indices, np.int32(7))
-    model = DiscriminativeKMeans().fit(longer, Y)
-    assert (model.cluster_centers_ == DiscriminativeKMeans().fit(X, Y).cluster_centers_).all()
+    model = grown().fit(longer, Y)
+    assert (model.cluster_centers_ == grown().fit(X, Y).cluster_centers_).all()
     assert len(longer.data) == 9
 
 
 def test_a_model_refuses_another_order_of_columns():
-    model = DiscriminativeKMeans().fit(frame(), Y)
+    model = grown().fit(frame(), Y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame()[["size", "age"]])

@@ -1,9 +1,15 @@
 """Data that is read block by block gives, bit for bit, what the same rows in memory give."""
 
+import errno
+import io
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +18,14 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from pyarrow import csv, feather
 from pyarrow import parquet as pq
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
 from dkmeans.progress import listening
+from dkmeans.runners import row_store
 from dkmeans.runners.prefetch import prefetched
 
 pytestmark = [
@@ -71,10 +78,10 @@ def batches(X, y, w, sizes):
 def test_batches(labelled, parameters, weighted):
     X, y, w = labelled
     w = w if weighted else None
-    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    # Read again in every pass; and kept, as it is little.
-    for n_threads, memory_mb in ((1, 0.01), (2, None)):
-        model = DiscriminativeKMeans(**parameters, n_threads=n_threads, memory_mb=memory_mb)
+    whole = grown(**parameters).fit(X, y, w)
+    # Read again in every pass; kept in a file; and kept in memory, as it is little.
+    for n_threads, memory_mb, disk_mb in ((1, 0.01, 0), (2, 0.01, None), (2, None, 0)):
+        model = grown(**parameters, n_threads=n_threads, memory_mb=memory_mb, disk_mb=disk_mb)
         same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
 
 
@@ -83,9 +90,11 @@ def test_batches(labelled, parameters, weighted):
 def test_sparse_batches(labelled, parameters):
     X, y, _ = labelled
     X = np.where(X > 1, X, 0)
-    whole = DiscriminativeKMeans(**parameters).fit(sp.csr_array(X), y)
+    whole = grown(**parameters).fit(sp.csr_array(X), y)
     parts = batches(sp.csr_array(X), y, None, [100, 100, 200])
-    same(DiscriminativeKMeans(**parameters, memory_mb=0.005).fit(parts), whole)
+    for disk_mb in (0, None):
+        model = grown(**parameters, memory_mb=0.005, disk_mb=disk_mb)
+        same(model.fit(parts), whole)
 
 
 def test_batches_may_come_in_one_array(labelled):
@@ -98,25 +107,92 @@ def test_batches_may_come_in_one_array(labelled):
             rows[:], labels[:] = X[start : start + 100], y[start : start + 100]
             yield rows, labels
 
-    whole = DiscriminativeKMeans(9).fit(X, y)
+    whole = grown(9).fit(X, y)
     for memory_mb in (0.01, None):
-        same(DiscriminativeKMeans(9, memory_mb=memory_mb).fit(batches), whole)
+        same(grown(9, memory_mb=memory_mb).fit(batches), whole)
 
 
-def test_few_rows_are_read_twice_and_many_in_every_pass(labelled):
+def test_rows_are_read_once_if_there_is_room(labelled):
+    """In memory, or in a temporary file; or else in every pass."""
     X, y, _ = labelled
     times = {}
-    for memory_mb in (0.01, None):
+    for memory_mb, disk_mb in ((None, 0), (0.01, None), (0.01, 1), (0.01, 0), (0.01, 0.005)):
         count = []
 
         def read(count=count):
             count.append(0)
             return [(X[:150], y[:150]), (X[150:], y[150:])]
 
-        DiscriminativeKMeans(9, memory_mb=memory_mb).fit(read)
-        times[memory_mb] = len(count)
-    assert times[None] == 2  # the first look, and the first pass
-    assert times[0.01] > 5
+        model = grown(9, growth="paper", memory_mb=memory_mb, disk_mb=disk_mb)
+        same(model.fit(read), grown(9, growth="paper").fit(X, y))
+        times[memory_mb, disk_mb] = len(count)
+    assert times[None, 0] == times[0.01, None] == times[0.01, 1] == 1
+    assert times[0.01, 0] == times[0.01, 0.005] > 5
+
+
+def test_a_full_disk_is_no_error(labelled, monkeypatch):
+    X, y, _ = labelled
+    written = []
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            written.append(len(data))
+            if len(written) == 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return len(data)
+
+    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", lambda **_: Full())
+    model = grown(9, growth="paper", memory_mb=0.01)
+    model.fit(batches(X, y, None, [150, 150, 100]))
+    same(model, grown(9, growth="paper").fit(X, y))
+    assert len(written) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("fails", [False, True])
+def test_files_are_gone_after_a_fit(labelled, fails, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def files():
+        found = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        return [name for name in found if name.startswith(str(tmp_path))]
+
+    seen = []
+
+    def hear(step):
+        seen.append(files())
+        if fails:
+            raise RuntimeError("stop")
+
+    model = grown(9, memory_mb=0.01)
+    expected = pytest.raises(RuntimeError, match="stop") if fails else nullcontext()
+    with expected, listening(hear):
+        model.fit(batches(X, y, None, [200, 200]))
+    assert len(seen[0]) == 1
+    assert not files()
+
+
+@settings(max_examples=strategies.examples(50), deadline=None)
+@given(data=st.data())
+def test_rows_come_back_in_blocks_of_any_size(data):
+    seed, width = data.draw(st.integers(0, 1000)), data.draw(st.integers(1, 5))
+    sizes = data.draw(st.lists(st.integers(1, 400), min_size=1, max_size=5))
+    cuts = data.draw(st.lists(st.integers(0, sum(sizes)), max_size=4))
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(sum(sizes), width)).astype(np.float32)
+    least = data.draw(st.sampled_from([-9, 0, 9]))
+    X[least > X] = 0
+    kind = data.draw(st.sampled_from([np.asarray, np.asfortranarray, sp.csr_array]))
+    store = row_store.RowStore(0, 10**9)
+    for block in np.split(X, np.cumsum(sizes)[:-1]):
+        assert store.add(kind(block))
+    wanted = np.diff([0, *sorted(cuts), len(X)]).tolist()
+    for _ in range(2):
+        found = [b.toarray() if sp.issparse(b) else b for b in store.read(wanted)]
+        assert [len(block) for block in found] == wanted
+        np.testing.assert_array_equal(np.concatenate(found), X)
+    store.close()
 
 
 @pytest.mark.study
@@ -125,8 +201,8 @@ def test_few_rows_are_read_twice_and_many_in_every_pass(labelled):
 def test_parts_do_not_matter(data, parameters, cut):
     X, y, w = data
     sizes = [min(cut, len(X)), len(X) - min(cut, len(X))]
-    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    model = DiscriminativeKMeans(**parameters, memory_mb=1e-5)
+    whole = grown(**parameters).fit(X, y, w)
+    model = grown(**parameters, memory_mb=1e-5, disk_mb=cut % 2)
     same(model.fit(batches(X, y, w, sizes)), whole)
 
 
@@ -155,9 +231,9 @@ def test_tables(labelled, tmp_path, kind, files):
     for number, part in enumerate(np.array_split(np.arange(len(X)), files)):
         WRITERS[kind](table(X[part], y[part], w[part]), tmp_path / f"part-{number}{kind}")
     path = tmp_path if files > 1 else tmp_path / f"part-0{kind}"
-    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    whole = grown(**parameters).fit(X, y, w)
     memory_mb = 0.01 if files == 1 else 0.05  # so little that rows are read again, or not
-    model = DiscriminativeKMeans(**parameters, memory_mb=memory_mb).fit(path, "kind", "weight")
+    model = grown(**parameters, memory_mb=memory_mb).fit(path, "kind", "weight")
     same(model, whole)
     assert model.feature_names_in_.tolist() == list("abcd")
 
@@ -168,10 +244,10 @@ def test_dictionary_encoded_labels_and_chosen_columns(labelled, tmp_path):
     encoded = whole.set_column(4, "kind", whole["kind"].dictionary_encode())
     pq.write_table(encoded, tmp_path / "t.parquet")
     with pytest.raises(SourceError, match=r"not numbers: \['note'\]"):
-        DiscriminativeKMeans(9).fit(str(tmp_path / "t.parquet"), "kind")
+        grown(9).fit(str(tmp_path / "t.parquet"), "kind")
     blocks = TableBlocks(tmp_path / "t.parquet", "kind", columns=["c", "a"])
-    expected = DiscriminativeKMeans(9).fit(np.ascontiguousarray(X[:, [2, 0]]), y)
-    same(DiscriminativeKMeans(9).fit(blocks), expected)
+    expected = grown(9).fit(np.ascontiguousarray(X[:, [2, 0]]), y)
+    same(grown(9).fit(blocks), expected)
 
 
 def test_memory_maps(labelled, tmp_path):
@@ -180,16 +256,14 @@ def test_memory_maps(labelled, tmp_path):
     mapped[:] = X
     mapped.flush()
     mapped = np.memmap(tmp_path / "x", X.dtype, "r", offset=24, shape=X.shape)
-    whole = DiscriminativeKMeans(12).fit(X, y, w)
-    same(DiscriminativeKMeans(12, memory_mb=0.002).fit(mapped, y, w), whole)
+    whole = grown(12).fit(X, y, w)
+    same(grown(12, memory_mb=0.005).fit(mapped, y, w), whole)
     same(
-        DiscriminativeKMeans(12, growth="paper", memory_mb=0.001).fit(
-            mapped[::-1], y[::-1], w[::-1]
-        ),
-        DiscriminativeKMeans(12, growth="paper").fit(X[::-1], y[::-1], w[::-1]),
+        grown(12, growth="paper", memory_mb=0.001).fit(mapped[::-1], y[::-1], w[::-1]),
+        grown(12, growth="paper").fit(X[::-1], y[::-1], w[::-1]),
     )
     with pytest.raises(SourceError, match="y has the shape"):
-        DiscriminativeKMeans(12, memory_mb=0.002).fit(mapped, y[:-1])
+        grown(12, memory_mb=0.002).fit(mapped, y[:-1])
 
 
 def test_memory_maps_are_what_is_read_not_their_files(labelled, tmp_path):
@@ -201,8 +275,8 @@ def test_memory_maps_are_what_is_read_not_their_files(labelled, tmp_path):
     changed[:, :2] = 0
     other.replace(path)
     for rows in (kept, changed, changed[::-1]):
-        model = DiscriminativeKMeans(9, growth="paper", memory_mb=0.001).fit(rows, y)
-        same(model, DiscriminativeKMeans(9, growth="paper").fit(np.array(rows), y))
+        model = grown(9, growth="paper", memory_mb=0.001).fit(rows, y)
+        same(model, grown(9, growth="paper").fit(np.array(rows), y))
     assert not changed[:, :2].any()
 
 
@@ -244,15 +318,15 @@ def more_blocks(passes, X, y, w):
         (more_blocks, "batch 1 was not there in the first pass"),
     ],
 )
-@pytest.mark.parametrize("memory_mb", [0.001, None])
-def test_every_pass_must_give_the_same_blocks(labelled, batches, told, memory_mb):
+def test_every_pass_must_give_the_same_blocks(labelled, batches, told):
+    """If there is no room to keep the rows of the first pass."""
     passes = []
 
     def read():
         passes.append(0)
-        return batches(len(passes), *labelled)
+        return batches(max(1, len(passes) - 1), *labelled)  # the first reading finds no room
 
-    model = DiscriminativeKMeans(9, memory_mb=memory_mb)
+    model = grown(9, memory_mb=0.001, disk_mb=0)
     with pytest.raises(SourceError, match=rf"^The data changed .*{told}.*do not shuffle") as raised:
         model.fit(read)
     assert "\n" not in str(raised.value)
@@ -278,7 +352,7 @@ def test_files_must_not_change_during_a_fit(labelled, tmp_path, kind):
             if other.exists():
                 other.replace(path)
 
-        model = DiscriminativeKMeans(9, growth="paper", memory_mb=0.001)
+        model = grown(9, growth="paper", memory_mb=0.001, disk_mb=0)
         with pytest.raises(SourceError, match=told) as raised, listening(hear):
             model.fit(path, "kind")
         assert str(path) in str(raised.value)
@@ -290,14 +364,14 @@ def test_batches_may_have_one_weight_or_none(labelled):
     w = np.repeat([2.0, 3.0], 200)
     halves = slice(0, 200), slice(200, 400)
     parts = [(X[c], y[c], weight) for c, weight in zip(halves, (2.0, 3), strict=True)]
-    same(DiscriminativeKMeans(9).fit(lambda: parts), DiscriminativeKMeans(9).fit(X, y, w))
+    same(grown(9).fit(lambda: parts), grown(9).fit(X, y, w))
     parts = [(X[c], y[c], None) for c in halves]
-    same(DiscriminativeKMeans(9).fit(lambda: parts), DiscriminativeKMeans(9).fit(X, y))
+    same(grown(9).fit(lambda: parts), grown(9).fit(X, y))
 
 
 def test_going_on_with_blocks(labelled):
     X, y, w = labelled
-    one, two = (DiscriminativeKMeans(12, growth="paper") for _ in range(2))
+    one, two = (grown(12, growth="paper") for _ in range(2))
     one.partial_fit(X[:200], y[:200], sample_weight=w[:200])
     two.partial_fit(batches(X[:200], y[:200], w[:200], [120, 80]))
     same(one, two)
@@ -310,7 +384,7 @@ def test_going_on_with_blocks(labelled):
 
 def test_what_is_wrong_is_said(labelled, tmp_path):
     X, y, w = labelled
-    model = DiscriminativeKMeans(9)
+    model = grown(9)
 
     def refused(match, *arguments):
         with pytest.raises(SourceError, match=match):
@@ -336,13 +410,6 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     bad = X.copy()
     bad[7, 2] = np.nan
     refused(r"batch 1.*NaN in row 7, column 2", lambda: [(X, y), (bad, y)])
-    calls = []
-
-    def changing():
-        calls.append(0)
-        return [(X, y), (X, y)][: 3 - len(calls)] if len(calls) > 1 else [(X, y), (X, y)]
-
-    refused("changed while it was read", changing)
     first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
     pq.write_table(table(X, y), first)
     refused("no file or folder", tmp_path / "nothing.parquet", "kind")
@@ -363,7 +430,7 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     refused("csv and parquet files", tmp_path, "kind")
     pq.write_table(table(X[:0], y[:0]), second)  # an empty file is no harm
     (tmp_path / "c.csv").unlink()
-    same(DiscriminativeKMeans(9).fit(tmp_path, "kind"), DiscriminativeKMeans(9).fit(X, y))
+    same(grown(9).fit(tmp_path, "kind"), grown(9).fit(X, y))
 
 
 @pytest.mark.parametrize("n_rows", [400, 50])
@@ -374,7 +441,7 @@ def test_blocks_warn_of_many_classes_as_arrays_do(labelled, n_rows):
     def warned(*data):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            DiscriminativeKMeans(30).fit(*data)
+            grown(30).fit(*data)
         return [str(one.message) for one in caught if "regression" in str(one.message)]
 
     assert warned(lambda: [(X, y)]) == warned(X, y)
@@ -401,7 +468,8 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 def fit(folder):
     DiscriminativeKMeans(6, growth="paper", memory_mb=48).fit(sys.argv[1] + folder, "kind")
-fit("/small")  # compiles what there is to compile
+for _ in range(2):  # compiles what there is to compile, and fills the pools of the reader
+    fit("/small")
 before = peak()
 fit("/large")
 print(peak() - before)

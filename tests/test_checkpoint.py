@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pytest
+from models import grown
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.exact.grids import DataFacts
 from dkmeans.exact.group_sums import GroupSums
 from dkmeans.passes.results import Pieces
@@ -93,12 +93,12 @@ def same(a, b):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_fit_that_dies_again_and_again(labelled, tmp_path, monkeypatch, parameters, blocks):
     X, y, w = labelled
-    whole = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    whole = grown(**parameters).fit(X, y, w)
     data = (X, y, w)
     if blocks:
         data = (lambda: [(X[:70], y[:70], w[:70]), (X[70:], y[70:], w[70:])],)
     path = tmp_path / "checkpoint"
-    model = DiscriminativeKMeans(**parameters, checkpoint=path)
+    model = grown(**parameters, checkpoint=path)
     deaths, after = 0, 12
     while fit_and_die(model, after, monkeypatch, *data):
         deaths += 1
@@ -126,9 +126,9 @@ def test_passes_are_not_made_again(labelled, tmp_path, monkeypatch, after):
 
     monkeypatch.setattr(LocalRunner, "run", counted_run)
     monkeypatch.setattr(LocalRunner, "replay", counted_replay)
-    DiscriminativeKMeans(12, growth="best").fit(X, y)
+    grown(12, growth="best").fit(X, y)
     whole = len(passes)
-    model = DiscriminativeKMeans(12, growth="best", checkpoint=tmp_path / "c")
+    model = grown(12, growth="best", checkpoint=tmp_path / "c")
     if not fit_and_die(model, after, monkeypatch, X, y):
         return
     passes.clear()
@@ -142,30 +142,30 @@ def test_other_data_or_parameters_are_refused(labelled, tmp_path, monkeypatch):
 
     def begun():
         path.unlink(missing_ok=True)
-        assert fit_and_die(DiscriminativeKMeans(12, checkpoint=path), 20, monkeypatch, X, y)
+        assert fit_and_die(grown(12, checkpoint=path), 20, monkeypatch, X, y)
 
     begun()
     content = path.read_bytes()
     other = X.copy()
     other[7, 1] += 1e-9
     for model, data, what in (
-        (DiscriminativeKMeans(12), (other, y), "data"),
-        (DiscriminativeKMeans(12), (X[::-1], y[::-1]), "data"),
-        (DiscriminativeKMeans(12), (X, y, w), "data"),
-        (DiscriminativeKMeans(13), (X, y), "parameters"),
-        (DiscriminativeKMeans(12, repulsion=0.5), (X, y), "parameters"),
-        (DiscriminativeKMeans(12), (X, y + 1), "classes"),
+        (grown(12), (other, y), "data"),
+        (grown(12), (X[::-1], y[::-1]), "data"),
+        (grown(12), (X, y, w), "data"),
+        (grown(13), (X, y), "parameters"),
+        (grown(12, repulsion=0.5), (X, y), "parameters"),
+        (grown(12), (X, y + 1), "classes"),
     ):
         with pytest.raises(CheckpointError, match=f"other {what}.*delete it"):
             model.set_params(checkpoint=path).fit(*data)
         assert path.read_bytes() == content
-    DiscriminativeKMeans(12, checkpoint=path, n_threads=2, memory_mb=50).fit(X, y)
+    grown(12, checkpoint=path, n_threads=2, memory_mb=50).fit(X, y)
 
 
 def test_damaged_files_are_refused(labelled, tmp_path, monkeypatch):
     X, y, _ = labelled
     path = tmp_path / "c"
-    model = DiscriminativeKMeans(6, growth="paper", checkpoint=path)
+    model = grown(6, growth="paper", checkpoint=path)
     assert fit_and_die(model, 14, monkeypatch, X, y)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -182,17 +182,17 @@ def test_damaged_files_are_refused(labelled, tmp_path, monkeypatch):
             model.fit(X, y)
         assert not hasattr(model, "cluster_centers_")
     path.write_bytes(whole)
-    same(model.fit(X, y), DiscriminativeKMeans(6, growth="paper").fit(X, y))
+    same(model.fit(X, y), grown(6, growth="paper").fit(X, y))
 
 
 def test_going_on_with_a_checkpoint(labelled, tmp_path, monkeypatch):
     X, y, _ = labelled
-    plain = DiscriminativeKMeans(9).partial_fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
+    plain = grown(9).partial_fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
     path = tmp_path / "c"
-    model = DiscriminativeKMeans(9, checkpoint=path).partial_fit(X[:80], y[:80])
+    model = grown(9, checkpoint=path).partial_fit(X[:80], y[:80])
     model.partial_fit(X[80:], y[80:])
     same(model, plain)
-    assert fit_and_die(DiscriminativeKMeans(9, checkpoint=path), 14, monkeypatch, X, y)
+    assert fit_and_die(grown(9, checkpoint=path), 14, monkeypatch, X, y)
     with pytest.raises(CheckpointError, match="to go on from"):
         model.set_params(warm_start=True).fit(X, y)
 
@@ -205,7 +205,7 @@ def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch, parameters
     X, y, _ = labelled
     monkeypatch.setattr(checkpoint, "MIN_INTERVAL_S", 1e9)
     path = tmp_path / "c"
-    model = DiscriminativeKMeans(**parameters, checkpoint=path)
+    model = grown(**parameters, checkpoint=path)
 
     def interrupt(step):
         assert step.is_trial == is_trial
@@ -215,7 +215,7 @@ def test_ctrl_c_writes_how_far_it_is(labelled, tmp_path, monkeypatch, parameters
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
         model.fit(X, y)
     assert path.exists()
-    same(model.fit(X, y), DiscriminativeKMeans(**parameters).fit(X, y))
+    same(model.fit(X, y), grown(**parameters).fit(X, y))
 
 
 def unread():
@@ -242,7 +242,7 @@ def test_a_place_that_will_not_do_is_refused_at_once(tmp_path, name, told):
         os.mkfifo(tmp_path / name)
     place = f"{tmp_path}/{name}"
     with pytest.raises(CheckpointError, match=f"checkpoint='.*' is not accepted: {told}") as e:
-        DiscriminativeKMeans(9, checkpoint=place).fit(unread)
+        grown(9, checkpoint=place).fit(unread)
     assert isinstance(e.value, OSError)
     assert place in str(e.value)
 
@@ -251,7 +251,7 @@ def test_a_checkpoint_that_will_not_do_is_refused_before_data_are_read(tmp_path)
     path = tmp_path / "c"
     path.write_bytes(b"something else")
     with pytest.raises(CheckpointError, match="not a checkpoint"):
-        DiscriminativeKMeans(9, checkpoint=path).fit(unread)
+        grown(9, checkpoint=path).fit(unread)
 
 
 def fill_the_disk(monkeypatch):
@@ -263,7 +263,7 @@ def fill_the_disk(monkeypatch):
 
 def test_a_full_disk_leaves_the_last_checkpoint(labelled, tmp_path, monkeypatch):
     X, y, _ = labelled
-    path, model = tmp_path / "c", DiscriminativeKMeans(12, checkpoint=tmp_path / "c")
+    path, model = tmp_path / "c", grown(12, checkpoint=tmp_path / "c")
     assert fit_and_die(model, 20, monkeypatch, X, y)
     content = path.read_bytes()
     with monkeypatch.context() as patch:
@@ -275,7 +275,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(labelled, tmp_path, monkeypatch)
     assert not hasattr(model, "cluster_centers_")
     assert os.listdir(tmp_path) == ["c"]
     assert path.read_bytes() == content
-    same(model.fit(X, y), DiscriminativeKMeans(12).fit(X, y))
+    same(model.fit(X, y), grown(12).fit(X, y))
 
 
 def test_ctrl_c_on_a_full_disk_is_still_ctrl_c(labelled, tmp_path, monkeypatch, caplog):
@@ -287,7 +287,7 @@ def test_ctrl_c_on_a_full_disk_is_still_ctrl_c(labelled, tmp_path, monkeypatch, 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
-        DiscriminativeKMeans(12, checkpoint=tmp_path / "c").fit(X, y)
+        grown(12, checkpoint=tmp_path / "c").fit(X, y)
     assert "No space left" in caplog.text
 
 
@@ -296,7 +296,7 @@ def test_a_listener_may_change_the_folder(labelled, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with listening(lambda step: os.chdir(tmp_path / "elsewhere")):
-        DiscriminativeKMeans(12, checkpoint="c").fit(X, y)
+        grown(12, checkpoint="c").fit(X, y)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere"]
 
 
@@ -308,7 +308,9 @@ checkpoint.MIN_INTERVAL_S = 0.0
 rng = np.random.default_rng(0)
 y = rng.integers(0, 4, 20_000)
 X = rng.normal(size=(20_000, 6)) + 0.8 * y[:, None]
-model = DiscriminativeKMeans(60, refine="margin", max_iter=20, checkpoint=sys.argv[1] or None)
+model = DiscriminativeKMeans(
+    60, refine="margin", metric="euclidean", max_iter=20, checkpoint=sys.argv[1] or None
+)
 model.fit(X, y)
 np.save(sys.argv[2], model.cluster_centers_)
 """
@@ -355,7 +357,7 @@ def test_rows_that_had_to_yield_yield_again(tmp_path, monkeypatch):
     path = tmp_path / "c"
 
     def start():
-        return DiscriminativeKMeans().fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+        return grown().fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
 
     whole = start().partial_fit(new, other)
     assert [rows.tolist() for rows in whole.conflicts_] == [[0]]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.datasets import load_digits, load_iris
 from strategies import examples, parameters, weighted
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans
 from dkmeans.questions.class_adjacency import find_facing
 
 
@@ -65,7 +65,7 @@ def test_the_table_is_what_its_definitions_say(data, options, more):
     budget = len(np.unique(y)) + more if more else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = DiscriminativeKMeans(budget, **options).fit(X, y, w)
+        model = grown(budget, **options).fit(X, y, w)
     assume(not model.conflicts_)  # also rows of one direction, for the cosine
     table = model.class_borders()
     expected = naive_borders(model, X, y, w)
@@ -99,10 +99,10 @@ def test_tiles_change_nothing(dtype):
 def test_order_of_rows_and_names_of_classes_change_nothing(growth):
     X, y = load_digits(return_X_y=True)
     X, y = X[:400], y[:400]
-    table = DiscriminativeKMeans(40, growth=growth).fit(X, y).class_borders()
+    table = grown(40, growth=growth).fit(X, y).class_borders()
     order = np.random.default_rng(0).permutation(len(y))
     named = np.array([f"digit {c}" for c in range(10)])[y]
-    other = DiscriminativeKMeans(40, growth=growth).fit(X[order], named[order]).class_borders()
+    other = grown(40, growth=growth).fit(X[order], named[order]).class_borders()
     assert [f"digit {c}" for c in table.a] == other.a.tolist()
     for name in ("prototypes", "facing", "gap", "a_in_b", "b_in_a"):
         assert getattr(table, name).tolist() == getattr(other, name).tolist()
@@ -110,7 +110,7 @@ def test_order_of_rows_and_names_of_classes_change_nothing(growth):
 
 def test_shares_do_not_depend_on_class_weights(tmp_path):
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(3, class_weight="balanced").fit(X[:130], y[:130])
+    model = grown(3, class_weight="balanced").fit(X[:130], y[:130])
     taken = model.predict(X[:130])
     row = next(r for r in model.class_borders() if (r["a"], r["b"]) == (1, 2))
     assert row["a_in_b"] == pytest.approx(np.mean(taken[50:100] == 2))
@@ -121,14 +121,14 @@ def test_shares_do_not_depend_on_class_weights(tmp_path):
 
 
 def test_one_class_has_no_borders():
-    table = DiscriminativeKMeans().fit([[0.0], [1.0]], ["a", "a"]).class_borders()
+    table = grown().fit([[0.0], [1.0]], ["a", "a"]).class_borders()
     assert len(table) == 0
     assert repr(table).startswith("Borders between 0 pairs of classes")
 
 
 def test_models_on_the_way_and_after_edits_have_borders():
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(10).fit(X, y)
+    model = grown(10).fit(X, y)
     small = model.at(6)
     assert small.class_borders().prototypes.sum() == small.n_clusters_ - 3
     model.drop(model.cluster_ids_[-1])
@@ -142,9 +142,9 @@ def test_the_picture_shows_the_table():
     from dkmeans.plots import ClassBordersDisplay
 
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(40).fit(X, y)
+    model = grown(40).fit(X, y)
     table = model.class_borders()
-    display = ClassBordersDisplay.from_estimator(model).plot()
+    display = ClassBordersDisplay.from_estimator(model)
     assert np.tril(display.matrix("prototypes")).sum() == table.prototypes.sum() == 30
     assert np.triu(display.matrix("facing")).sum() == table.facing.sum()
     written = {tuple(map(int, t.get_position())): t.get_text() for t in display.ax_.texts}
@@ -159,5 +159,5 @@ def test_the_picture_shows_the_table():
     assert pair in display.ax_.get_xlabel()
     axes = Figure().subplots()
     assert table.plot(axes).ax_ is axes
-    alone = DiscriminativeKMeans().fit([[0.0], [1.0]], ["a", "a"])
-    assert ClassBordersDisplay.from_estimator(alone).plot().ax_.get_xlabel() == ""
+    alone = grown().fit([[0.0], [1.0]], ["a", "a"])
+    assert ClassBordersDisplay.from_estimator(alone).ax_.get_xlabel() == ""

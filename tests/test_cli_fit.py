@@ -4,7 +4,8 @@ import io
 
 import numpy as np
 import pytest
-from commands import NAMES, Console, fit, invoke, pa, pa_csv, read, run, write
+from commands import GROWN, NAMES, Console, fit, invoke, pa, pa_csv, read, run, write
+from models import grown
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
@@ -32,9 +33,9 @@ def test_formats_give_the_same_model(place, iris, kind):
             pa_csv.write_csv(iris, stream)
     else:
         write(iris, path)
-    run("fit", path, "--raw", "--label", "species", "--max-clusters", 6, "--quiet")
+    run("fit", path, "--raw", "--label", "species", *GROWN.split(), "--quiet")
     X, y = np.column_stack([iris[n] for n in NAMES]), np.array(iris["species"].to_pylist())
-    expected = dkmeans.DiscriminativeKMeans(6).fit(X, y)
+    expected = grown(6).fit(X, y)
     model = dkmeans.load("model.dkm")
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     assert model.cluster_classes_.tolist() == expected.cluster_classes_.tolist()
@@ -43,8 +44,11 @@ def test_formats_give_the_same_model(place, iris, kind):
 def test_arrays(place):
     X, y = load_digits(return_X_y=True)
     np.savez(place / "digits.npz", X=X.reshape(-1, 8, 8), y=y, digit=y, pixels=X)
-    run("fit", "digits.npz", "--max-clusters", 20)
-    run("fit digits.npz --array pixels --label digit --max-clusters 20 --out b.dkm")
+    run("fit", "digits.npz", "--max-clusters", 20, "--metric", "euclidean", "--refine", "none")
+    run(
+        "fit digits.npz --array pixels --label digit --max-clusters 20 --metric euclidean "
+        "--refine none --out b.dkm"
+    )
     a, b = dkmeans.load("model.dkm"), dkmeans.load("b.dkm")
     np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
     assert "did you mean 'digit'?" in run(
@@ -59,7 +63,7 @@ def test_standardisation_is_stored(place, iris):
     model = dkmeans.load("model.dkm")
     X, y = np.column_stack([iris[n] for n in NAMES]), np.array(iris["species"].to_pylist())
     scaled = StandardScaler().fit_transform(X)
-    expected = dkmeans.DiscriminativeKMeans(6).fit(scaled, y)
+    expected = grown(6).fit(scaled, y)
     np.testing.assert_array_equal(model[-1].cluster_centers_, expected.cluster_centers_)
     run("predict", "model.dkm", "iris.csv", "--out", "p.parquet")
     found = read(place / "p.parquet")
@@ -71,7 +75,7 @@ def test_standardisation_is_stored(place, iris):
 def test_weights(place, iris):
     weights = np.where(np.arange(150) % 3, 1.0, 0.0)
     write(iris.append_column("w", pa.array(weights)), place / "weighted.csv")
-    run("fit weighted.csv --raw --label species --weight w --max-clusters 6")
+    run(f"fit weighted.csv --raw --label species --weight w {GROWN}")
     model = dkmeans.load("model.dkm")
     assert model.feature_names_in_.tolist() == NAMES
     assert model.cluster_sizes_.sum() == 100
@@ -81,7 +85,7 @@ def test_columns_that_are_not_numbers_are_named(place, iris):
     extra = iris.append_column("site", pa.array(["A"] * 150))
     extra = extra.append_column("nothing", pa.nulls(150))
     write(extra, place / "extra.csv")
-    words = ["fit", "extra.csv", "--raw", "--label", "species", "--max-clusters", 6]
+    words = ["fit", "extra.csv", "--raw", "--label", "species", *GROWN.split()]
     text = run(*words, code=1)
     assert "site (text, such as 'A')" in text
     assert "nothing (empty)" in text
@@ -101,7 +105,7 @@ def test_missing_values_are_counted(place, iris):
     table = iris.set_column(1, "sepal_width", pa.array(holes))
     table = table.set_column(4, "species", pa.array(labels))
     write(table, place / "holes.csv")
-    words = ["fit", "holes.csv", "--raw", "--label", "species", "--max-clusters", 6]
+    words = ["fit", "holes.csv", "--raw", "--label", "species", *GROWN.split()]
     counts = "6 of 150 rows have missing values, in sepal_width (5 rows), species (2 rows)"
     assert counts in run(*words, code=1)
     assert counts in run(*words, "--skip-missing")
@@ -121,7 +125,10 @@ def test_missing_values_are_counted(place, iris):
         ("fit iris.csv", "Name the column of labels with --label"),
         ("fit iris.csv --raw --label Specis", "did you mean 'species'?"),
         ("fit iris.csv --raw --label zzz", "there is sepal_length, "),
-        ("fit iris.csv --raw --label species --max-clusters many", "a whole number >= 1, or auto"),
+        (
+            "fit iris.csv --raw --label species --max-clusters many",
+            "a whole number >= 1, auto or none",
+        ),
         ("fit iris.csv --raw --label species --max-clusters 2", "max_clusters=2 is less than"),
         ("fit iris.csv --raw --label species --weight weights", "--weight: iris.csv has no column"),
         ("fit iris.csv --raw --label species --out no/model.dkm", "There is no folder no"),
@@ -230,14 +237,14 @@ def test_bar_in_a_terminal(place, iris, width):
     from dkmeans.cli.labelled_rows import Wanted, read_numbers
 
     rows = read_numbers(place / "iris.csv", Wanted("species"))
-    for budget, refine in (("6", "margin"), ("auto", None), (None, None)):
-        options = FitOptions(place, max_clusters=budget, refine=refine)
+    for budget, refine in (("6", "margin"), ("auto", "none"), ("none", "none")):
+        options = FitOptions(place, max_clusters=budget, refine=refine, metric="euclidean")
         screen = Console(file=io.StringIO(), force_terminal=True, width=width)
         fit_rows(make_estimator(options), rows, options, screen)
         shown = screen.file.getvalue()
         assert "6 clusters" in shown if budget == "6" else "clusters" in shown
         assert ("impurity" in shown) == (width == 100)
-        assert ("refining" in shown) == (refine is not None)
+        assert ("refining" in shown) == (refine == "margin")
         assert "…" not in shown
         assert shown.count("\n") < 4, "the bar stays in its line"
 
@@ -257,7 +264,7 @@ def test_warnings_speak_of_options(place):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
     write(pa.table({"a": X[:, 0], "b": X[:, 1], "noise": labels}), "noise.csv")
-    text = run("fit noise.csv --raw --label noise")
+    text = run("fit noise.csv --raw --label noise --max-clusters none")
     assert "Note: " in text
     assert "so noise is probably fitted too: set --max-clusters." in text
-    assert run("fit noise.csv --raw --label noise --force --quiet") == ""
+    assert run("fit noise.csv --raw --label noise --max-clusters none --force --quiet") == ""

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from commands import NAMES, fit, invoke, pa, read, run, write
+from models import grown
 from sklearn.datasets import load_iris
 
 import dkmeans
@@ -56,7 +57,7 @@ def test_predict_finds_columns_by_name(place, iris):
 def test_predict_tells_what_is_known(place, iris, scaling):
     write(iris.take(np.arange(50, 150, 2)), "train.csv")
     write(iris.take(np.arange(1, 150, 2)), "held-out.csv")  # with a class that is not trained
-    train = "fit train.csv --raw --label species --force"
+    train = "fit train.csv --raw --label species --metric euclidean --max-clusters none --force"
     told = run(train, *scaling, "--test", "held-out.csv", "--reject", "0.1")
     rate = re.search(r"Rejects at most ([\d.]+) % of rows of known classes", told)[1]
     assert 5 < float(rate) <= 10
@@ -112,7 +113,7 @@ def test_predict_says_which_value_is_no_number(place, iris):
 
 def test_predict_without_column_names(place, iris):
     X, y = load_iris(return_X_y=True)
-    dkmeans.DiscriminativeKMeans(6).fit(X, y).save("plain.dkm")
+    grown(6).fit(X, y).save("plain.dkm")
     run("predict", "plain.dkm", "iris.csv", "--out", "p.csv")
     expected = dkmeans.load("plain.dkm").predict(X).tolist()
     assert read(place / "p.csv")["class"].to_pylist() == expected
@@ -126,6 +127,7 @@ def test_predict_without_column_names(place, iris):
 def test_works_in_a_pipe_and_in_a_narrow_terminal(place, monkeypatch):
     environment = {**os.environ, "COLUMNS": "40", "NO_COLOR": "1"}
     command = [*START, "fit", "iris.csv", "--raw", "--label", "species", "--test", "iris.csv"]
+    command += ["--max-clusters", "none"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout + result.stderr

@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from commands import pa_parquet, read, run
+from commands import GROWN, pa_parquet, read, run
+from models import grown
 from test_table_pipeline import mixed
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans
 from dkmeans.cli import frame_rows
 from dkmeans.tables.kinds import kinds_of
 from dkmeans.tables.pipeline import build_pipeline, fit_preprocessing
@@ -21,7 +21,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 
-FIT = "--label kind --max-clusters 6"
+FIT = f"--label kind {GROWN}"
 FEATURES = "2 numbers (height, visits), 1 Boolean (member), 1 date (since), 1 category (colour)"
 
 
@@ -43,7 +43,7 @@ def expected_model(frame):
     columns = frame.drop(columns="kind")
     statistics = TableStatistics(kinds_of(columns))
     statistics.add(columns)
-    pipeline = build_pipeline(kinds_of(columns), DiscriminativeKMeans(6))
+    pipeline = build_pipeline(kinds_of(columns), grown(6))
     X = fit_preprocessing(pipeline, statistics).transform(columns)
     pipeline[-1].fit(X, frame["kind"].to_numpy(dtype=str))
     return pipeline
@@ -102,9 +102,9 @@ def test_blocks_and_memory_give_the_same_model(trees, place, monkeypatch):
 def test_the_library_fits_tables_on_disk(trees, memory_mb):
     trees.assign(id=np.arange(200)).to_csv("more.csv", index=False)
     with pytest.warns(UserWarning, match=r"Left out: id \(counts the rows\)"):
-        model = dkmeans.fit_table("more.csv", "kind", DiscriminativeKMeans(6), memory_mb=memory_mb)
+        model = dkmeans.fit_table("more.csv", "kind", grown(6), memory_mb=memory_mb)
     assert_same_model(model, expected_model(trees))
-    named = dkmeans.fit_table("more.csv", "kind", DiscriminativeKMeans(3), columns=["height", "id"])
+    named = dkmeans.fit_table("more.csv", "kind", grown(3), columns=["height", "id"])
     assert named.feature_names_in_.tolist() == ["height", "id"]
 
 
@@ -402,7 +402,7 @@ def test_pipelines_of_others(trees, place):
         (MinMaxScaler(), ["height", "visits"]),
         (OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["colour"]),
     )
-    model = make_pipeline(columns, DiscriminativeKMeans(6)).fit(known, known["kind"])
+    model = make_pipeline(columns, grown(6)).fit(known, known["kind"])
     dkmeans.save(model, "mine.dkm")
     known.to_parquet("known.parquet", index=False)
     run("predict mine.dkm known.parquet --out p.parquet")

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from models import grown
 from test_blocks import same
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
 from dkmeans.runners.dask import ClusterError, Crew
@@ -92,23 +92,23 @@ def test_worker_processes_give_the_same_bits_and_drop_the_rows(labelled):
     frame = pd.DataFrame(X, columns=["height", "width", "age"]).assign(kind=y, weight=w)
     with a_cluster(processes=True) as client:
         persisted = client.persist(chunked(*labelled))
-        found = DiscriminativeKMeans(9).fit(*persisted)
+        found = grown(9).fit(*persisted)
         assert are_dropped(client)
-        expected = DiscriminativeKMeans(9).fit(*labelled)
+        expected = grown(9).fit(*labelled)
         assert expected.conflicts_
         same(found, expected)
         answer = found.predict(persisted[0])  # what the user persisted is still there
         assert isinstance(answer, da.Array)
         np.testing.assert_array_equal(answer.compute(), expected.predict(X))
 
-        paper = DiscriminativeKMeans(9, growth="paper")
+        paper = grown(9, growth="paper")
         paper.fit(dd.from_pandas(frame, npartitions=3), "kind", "weight")
         assert are_dropped(client)
-        same(paper, DiscriminativeKMeans(9, growth="paper").fit(*labelled))
+        same(paper, grown(9, growth="paper").fit(*labelled))
         assert paper.feature_names_in_.tolist() == ["height", "width", "age"]
 
         with pytest.raises(SourceError, match=r"In partition 3: .*NaN in row 29, column 1"):
-            DiscriminativeKMeans(9).fit(*chunked(bad, y))
+            grown(9).fit(*chunked(bad, y))
         assert are_dropped(client)
 
 
@@ -135,17 +135,17 @@ def test_workers_drop_the_rows_however_a_fit_ends(client, labelled):
         during.append(held_rows(client))
         raise KeyboardInterrupt
 
-    DiscriminativeKMeans(9).fit(X, y)
+    grown(9).fit(X, y)
     assert are_dropped(client)
     broken = X.map_blocks(_broken, dtype=X.dtype, meta=labelled[0][:0])
     with pytest.raises(SourceError, match="disk on fire"):
-        DiscriminativeKMeans(9).fit(broken, y)
+        grown(9).fit(broken, y)
     assert are_dropped(client)
     with pytest.raises(ValueError, match="max_clusters=2 is less"):
-        DiscriminativeKMeans(2).fit(X, y)
+        grown(2).fit(X, y)
     assert are_dropped(client)
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
-        DiscriminativeKMeans(9).fit(X, y)
+        grown(9).fit(X, y)
     assert are_dropped(client)
     assert during == [300]  # as batches, and as parts of the same memory
 
@@ -162,7 +162,7 @@ def test_workers_drop_the_rows_that_a_fit_was_waiting_for(client, labelled, monk
 
     monkeypatch.setattr(Crew, "_wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        DiscriminativeKMeans(9).fit(*chunked(*labelled))
+        grown(9).fit(*chunked(*labelled))
     assert waited == [len(SIZES), 2]
     assert are_dropped(client)
 
@@ -178,17 +178,17 @@ def test_values_that_will_not_do_are_told_by_name(request, labelled, with_cluste
         bad = frame.copy()
         bad.loc[100, name] = value
         with pytest.raises(SourceError, match=match):
-            DiscriminativeKMeans(9).fit(dd.from_pandas(bad, npartitions=3), "kind", "weight")
+            grown(9).fit(dd.from_pandas(bad, npartitions=3), "kind", "weight")
 
     refused(r"partition 2: .* NaN in row 0, column 'width'", "width", np.nan)
     refused(r"partition 2: sample_weight has -1.0 at row 0", "weight", -1.0)
     bad = dd.from_pandas(frame.assign(width=X[:, 1] + 1j), npartitions=3)
     with pytest.raises(SourceError, match=r"not real numbers: \['width'\]"):
-        DiscriminativeKMeans(9).fit(bad, "kind", "weight")
+        grown(9).fit(bad, "kind", "weight")
     x, y, w = (da.from_array(a, chunks=50) for a in labelled)
     short = w[da.from_array(np.arange(150) != 70, chunks=50)]
     with pytest.raises(SourceError, match=r"partition 1: sample_weight.shape == \(49,\)"):
-        DiscriminativeKMeans(9).fit(x, y, short)
+        grown(9).fit(x, y, short)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_values_that_will_not_do_are_told_by_name(request, labelled, with_cluste
 )
 def test_a_cluster_that_is_gone_is_told_in_one_sentence(client, labelled, caplog, end, told):
     X, y, _ = labelled
-    model = DiscriminativeKMeans(4).fit(X, y)
+    model = grown(4).fit(X, y)
     before = dict(vars(model))
 
     def hear(step):

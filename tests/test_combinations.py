@@ -16,9 +16,9 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from models import grown
 from strategies import Case, cases
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import best, refine
 from dkmeans.kernels import compiled
 from dkmeans.passes import part, sketch_search
@@ -52,7 +52,7 @@ shifts = st.sampled_from([-20, -3, -1, 1, 2, 10])  # exponents of two
 
 def fit(case, *, cuts=None):
     """Fit, all at once or in batches that end at `cuts`."""
-    model = DiscriminativeKMeans(**case.parameters)
+    model = grown(**case.parameters)
     X = sp.csr_array(case.X) if case.sparse else case.X
     with kernels(case), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")

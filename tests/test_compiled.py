@@ -11,9 +11,9 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from models import grown
 from parted import rows_of
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.kernels import compiled, exact
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
@@ -225,10 +225,10 @@ def test_rounds_that_cost_what_changed_give_the_same_growth(data, parameters):
     X, y, w = data
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "ENOUGH", 1)
-        fast = DiscriminativeKMeans(**parameters).fit(X, y, w)
+        fast = grown(**parameters).fit(X, y, w)
         patch.setattr(compiled, "ENOUGH", 10**9)
         patch.setattr(changed, "MAX_CHANGED_SHARE", -1.0)
-        plain = DiscriminativeKMeans(**parameters).fit(X, y, w)
+        plain = grown(**parameters).fit(X, y, w)
     assert fast.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
     assert fast.labels_.tolist() == plain.labels_.tolist()
     assert fast.inertia_ == plain.inertia_
@@ -240,9 +240,9 @@ def test_fits_are_the_same_with_and_without(monkeypatch, parameters):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(600, 20)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    plain = DiscriminativeKMeans(30, **parameters).fit(X, y)
+    plain = grown(30, **parameters).fit(X, y)
     monkeypatch.setattr(compiled, "ENOUGH", 1)
-    fast = DiscriminativeKMeans(30, **parameters).fit(X, y)
+    fast = grown(30, **parameters).fit(X, y)
     np.testing.assert_array_equal(plain.cluster_centers_, fast.cluster_centers_)
     np.testing.assert_array_equal(plain.labels_, fast.labels_)
     assert plain.inertia_ == fast.inertia_
@@ -273,11 +273,11 @@ def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
     X[::5] = 0.0
     y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
     monkeypatch.setattr(compiled, "ENOUGH", 1)
-    expected = DiscriminativeKMeans(25, growth="paper").fit(X, y)
+    expected = grown(25, growth="paper").fit(X, y)
     for name, same in layouts(X, tmp_path):
         if dtype is np.float32 and name not in ("strided", "CSR"):
             continue  # each layout is compiled apart, which takes seconds
-        model = DiscriminativeKMeans(25, growth="paper").fit(same, y)
+        model = grown(25, growth="paper").fit(same, y)
         assert model.labels_.tolist() == expected.labels_.tolist(), name
         assert model.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
         assert (model.predict_cluster(same) == expected.labels_).all(), name
@@ -287,7 +287,7 @@ def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
 def test_small_fits_do_not_import_numba():
     code = (
         "import sys; from sklearn.datasets import load_iris; from dkmeans import "
-        "DiscriminativeKMeans; DiscriminativeKMeans().fit(*load_iris(return_X_y=True)); "
+        "DiscriminativeKMeans; DiscriminativeKMeans(6).fit(*load_iris(return_X_y=True)); "
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -301,7 +301,7 @@ def test_all_works_where_numba_is_not_installed(monkeypatch):
     try:
         assert compiled.loops_for(np.zeros((3, 3))) is None
         X = np.array([[0.0], [1.0], [2.0], [3.0]])
-        assert DiscriminativeKMeans().fit(X, [0, 0, 1, 1]).score(X, [0, 0, 1, 1]) == 1.0
+        assert grown().fit(X, [0, 0, 1, 1]).score(X, [0, 0, 1, 1]) == 1.0
     finally:
         compiled._loops.cache_clear()
 

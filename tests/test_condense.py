@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import GridSearchCV
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from strategies import examples, parameters, weighted
 
 import dkmeans
-from dkmeans import Condenser, DiscriminativeKMeans, condense
+from dkmeans import Condenser, condense
 from dkmeans.kernels.sphere import unit_rows
 
 
@@ -56,7 +57,7 @@ def test_what_is_kept_and_what_it_weighs(data, options, n):
         rows = unit_rows(X) if options["metric"] == "cosine" else X
         different = len(np.unique(rows[w > 0], axis=0))
         share = max(round(0.5 * different), len(np.unique(y)))
-        model = DiscriminativeKMeans(share if n == 0.5 else n, **options).fit(X, y, w)
+        model = grown(share if n == 0.5 else n, **options).fit(X, y, w)
         prototypes = condense(X, y, n, sample_weight=w, **options)
         exemplars = condense(X, y, n, keep="exemplars", sample_weight=w, **options)
     near, weight = naive_keep(model, X, y, w)
@@ -127,15 +128,15 @@ def test_how_many_are_kept(digits, n, kept):
 def test_auto_and_none_are_those_of_the_estimator():
     X, y = load_iris(return_X_y=True)
     for n in ("auto", None):
-        model = DiscriminativeKMeans(n).fit(X, y)
+        model = grown(n).fit(X, y)
         assert len(condense(X, y, n, keep="exemplars").y) == model.n_clusters_
 
 
 def test_refinement_is_for_prototypes_unless_asked_for(digits):
     X, y = digits
-    refined = DiscriminativeKMeans(15, refine="margin").fit(X, y)
+    refined = grown(15, refine="margin").fit(X, y)
     assert (refined.cluster_centers_ == condense(X, y, 15).X).all()
-    plain = DiscriminativeKMeans(15).fit(X, y)
+    plain = grown(15).fit(X, y)
     assert (plain.cluster_centers_ == condense(X, y, 15, refine=None).X).all()
     sampler = Condenser(15, keep="exemplars")
     sampler.fit(X, y)
@@ -225,7 +226,7 @@ def test_rows_are_not_copied_into_another_type(digits):
 
 def test_the_sampler_is_an_estimator(digits):
     X, y = digits
-    base = DiscriminativeKMeans(growth="paper", warm_start=True)
+    base = grown(growth="paper", warm_start=True)
     sampler = Condenser(14, keep="exemplars", estimator=base)
     again = clone(sampler).set_params(estimator__refine="margin", n=12)
     assert again.get_params()["estimator__growth"] == "paper"
@@ -309,7 +310,7 @@ def test_bad_arguments_are_named(arguments, message):
 
 def test_bad_rows_and_estimators_are_named():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match="X is a str; condense needs rows in memory"):
+    with pytest.raises(ValueError, match=r"There is no file or folder table.csv"):
         condense("table.csv", "label")
     with pytest.raises(ValueError, match=r"estimator=.* is not accepted: it must be None or"):
         Condenser(estimator=KNeighborsClassifier()).fit_resample(X, y)

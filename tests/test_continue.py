@@ -8,10 +8,9 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-
-from dkmeans import DiscriminativeKMeans
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 FITTED = ("cluster_centers_", "cluster_classes_", "cluster_sizes_", "cluster_ids_", "labels_")
@@ -47,7 +46,7 @@ class TestWarmStart:
     ):
         X, y, w = data
         for budget in (None, int(y.max()) + 1 + extra):
-            model = DiscriminativeKMeans(budget, repulsion=repulsion, warm_start=True).fit(X, y, w)
+            model = grown(budget, repulsion=repulsion, warm_start=True).fit(X, y, w)
             before = pickle.loads(pickle.dumps(model))
             model.fit(X, y, w)
             if before.converged_ or before.n_clusters_ == budget:
@@ -58,7 +57,7 @@ class TestWarmStart:
 
     def test_digits_stay_to_the_last_bit(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans(warm_start=True).fit(X, y)
+        model = grown(warm_start=True).fit(X, y)
         before = pickle.loads(pickle.dumps(model))
         assert_same(model.fit(X, y), before)
         assert (model.n_iter_, repr(model.changes_).splitlines()[0]) == (1, "Changes: none")
@@ -66,7 +65,7 @@ class TestWarmStart:
     def test_classes_may_be_added(self):
         X, y = load_digits(return_X_y=True)
         few = y < 7
-        model = DiscriminativeKMeans(warm_start=True).fit(X[few], y[few])
+        model = grown(warm_start=True).fit(X[few], y[few])
         ids = dict(zip(model.cluster_ids_, model.cluster_classes_, strict=True))
         model.fit(X, y)
         assert model.score(X, y) == 1.0
@@ -78,12 +77,12 @@ class TestWarmStart:
 
     def test_a_larger_budget_goes_on_growing(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans(20, warm_start=True).fit(X, y)
+        model = grown(20, warm_start=True).fit(X, y)
         assert model.set_params(max_clusters=50).fit(X, y).n_clusters_ == 50
 
     def test_another_number_of_features_is_an_error(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans(warm_start=True).fit(X, y)
+        model = grown(warm_start=True).fit(X, y)
         before = pickle.dumps(model)
         with pytest.raises(ValueError, match=r"63 features.*64 features"):
             model.fit(X[:, 1:], y)
@@ -91,25 +90,25 @@ class TestWarmStart:
 
     def test_without_it_fit_starts_afresh(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans().fit(X[:500], y[:500])
-        assert_same(model.fit(X, y), DiscriminativeKMeans().fit(X, y))
+        model = grown().fit(X[:500], y[:500])
+        assert_same(model.fit(X, y), grown().fit(X, y))
 
 
 class TestPartialFit:
     @given(data=strategies.weighted(), repulsion=strategies.repulsions)
     def test_the_first_call_is_a_fit(self, data, repulsion):
         X, y, w = data
-        one = DiscriminativeKMeans(repulsion=repulsion).partial_fit(X, y, sample_weight=w)
-        assert_same(one, DiscriminativeKMeans(repulsion=repulsion).fit(X, y, w))
+        one = grown(repulsion=repulsion).partial_fit(X, y, sample_weight=w)
+        assert_same(one, grown(repulsion=repulsion).fit(X, y, w))
 
     def test_pure_cells_average_old_and_new_as_if_all_rows_were_there(self):
         rng = np.random.default_rng(0)
         y = np.arange(400) % 4
         X = rng.normal(size=(400, 3)) + 40 * y[:, None]
-        parts = DiscriminativeKMeans()
+        parts = grown()
         for rows in np.array_split(np.arange(400), 7):
             parts.partial_fit(X[rows], y[rows])
-        whole = DiscriminativeKMeans().fit(X, y)
+        whole = grown().fit(X, y)
         assert parts.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
         assert parts.cluster_sizes_.tolist() == [100.0] * 4
 
@@ -120,7 +119,7 @@ class TestPartialFit:
     )
     def test_promises_hold_after_every_call(self, data, repulsion):
         d, dtype = data[0][0].shape[1], data[0][0].dtype
-        model = DiscriminativeKMeans(repulsion=repulsion)
+        model = grown(repulsion=repulsion)
         total, classes_of = 0.0, {}
         for X, y, w in data:
             X = np.resize(X, (len(X), d)).astype(dtype)
@@ -145,19 +144,19 @@ class TestPartialFit:
         X, y, w = data
         order = np.random.default_rng(seed).permutation(len(y))
         forms = [
-            DiscriminativeKMeans(n_threads=1),
-            DiscriminativeKMeans(n_threads=3, memory_mb=0.01),
+            grown(n_threads=1),
+            grown(n_threads=3, memory_mb=0.01),
         ]
         for model in forms:
             model.fit(X, y, w).partial_fit(X[order] + X.dtype.type(0.5), y, sample_weight=w)
         assert_same(*forms)
-        sparse = DiscriminativeKMeans().fit(sp.csr_array(X), y, w)
+        sparse = grown().fit(sp.csr_array(X), y, w)
         sparse.partial_fit(sp.csr_array(X[order] + X.dtype.type(0.5)), y, sample_weight=w)
         assert_same(forms[0], sparse)
 
     def test_prototypes_far_from_new_rows_keep_their_place_to_the_last_bit(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans().fit(X[:1500], y[:1500])
+        model = grown().fit(X[:1500], y[:1500])
         before = dict(zip(model.cluster_ids_.tolist(), model.cluster_centers_, strict=True))
         touched = set(model.cluster_ids_[model.predict_cluster(X[1500:1520])].tolist())
         model.partial_fit(X[1500:1520], y[1500:1520])
@@ -169,16 +168,16 @@ class TestPartialFit:
 
     def test_classes_need_not_be_announced_but_can_be(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans().partial_fit(X[y < 5], y[y < 5], classes=range(12))
+        model = grown().partial_fit(X[y < 5], y[y < 5], classes=range(12))
         assert model.classes_.tolist() == list(range(12))
         assert (model.predict_proba(X[:3])[:, 5:] == 0).all()
-        unannounced = DiscriminativeKMeans().partial_fit(X[y < 5], y[y < 5])
+        unannounced = grown().partial_fit(X[y < 5], y[y < 5])
         unannounced.partial_fit(X[y >= 5], y[y >= 5])
         assert unannounced.classes_.tolist() == list(range(10))
         assert unannounced.score(X, y) > 0.9
 
     def test_rows_on_a_prototype_of_another_class_yield_to_the_heavier(self):
-        model = DiscriminativeKMeans().fit([[0.0], [0.0], [9.0]], ["a", "a", "b"])
+        model = grown().fit([[0.0], [0.0], [9.0]], ["a", "a", "b"])
         model.partial_fit([[0.0]], ["b"])
         assert [rows.tolist() for rows in model.conflicts_] == [[0]]
         assert model.predict([[0.0]])[0] == "a"
@@ -188,8 +187,8 @@ class TestPartialFit:
     def test_a_fresh_and_a_continued_fit_agree(self):
         X, y = load_digits(return_X_y=True)
         X_train, X_test, y_train, _ = train_test_split(X, y, stratify=y, random_state=0)
-        whole = DiscriminativeKMeans().fit(X_train, y_train)
-        parts = DiscriminativeKMeans()
+        whole = grown().fit(X_train, y_train)
+        parts = grown()
         for rows in np.array_split(np.arange(len(y_train)), 10):
             parts.partial_fit(X_train[rows], y_train[rows])
         assert (whole.predict(X_test) == parts.predict(X_test)).mean() > 0.95
@@ -198,7 +197,7 @@ class TestPartialFit:
 class TestBudget:
     def test_it_is_never_passed(self):
         X, y = load_digits(return_X_y=True)
-        model = DiscriminativeKMeans(max_clusters=25)
+        model = grown(max_clusters=25)
         for rows in np.array_split(np.arange(len(y)), 12):
             model.partial_fit(X[rows], y[rows])
             assert model.n_clusters_ <= 25
@@ -208,7 +207,7 @@ class TestBudget:
 
     def test_the_lightest_of_a_class_with_several_gives_way_to_a_new_class(self):
         X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [20.0]])
-        model = DiscriminativeKMeans(max_clusters=4).fit(X, [0, 0, 1, 0, 0, 1])
+        model = grown(max_clusters=4).fit(X, [0, 0, 1, 0, 0, 1])
         assert model.n_clusters_ == 4
         # Ids 1 and 3 are of class 1 and lightest; the new rows come into the cell of 1.
         assert model.cluster_ids_[model.cluster_sizes_ == 1].tolist() == [1, 3]
@@ -220,7 +219,7 @@ class TestBudget:
         assert model.cluster_sizes_.sum() == 9
 
     def test_more_classes_than_the_budget_is_an_error_that_changes_nothing(self):
-        model = DiscriminativeKMeans(max_clusters=2).fit([[0.0], [1.0]], [0, 1])
+        model = grown(max_clusters=2).fit([[0.0], [1.0]], [0, 1])
         before = pickle.dumps(model)
         with pytest.raises(ValueError, match=r"max_clusters=2 .*which is 3"):
             model.partial_fit([[5.0]], [2])
@@ -240,7 +239,7 @@ def drifting_stream(n_batches=60, size=50, seed=0):
 def test_forgetting_beats_remembering_on_a_drifting_stream():
     errors = {}
     for half_life in (None, 100):
-        model, wrong = DiscriminativeKMeans(max_clusters=10, half_life=half_life), []
+        model, wrong = grown(max_clusters=10, half_life=half_life), []
         for batch, (X, y) in enumerate(drifting_stream()):
             if batch > 5:
                 wrong.append(1 - model.score(X, y))  # before it learns from them
@@ -250,7 +249,7 @@ def test_forgetting_beats_remembering_on_a_drifting_stream():
 
 
 def test_a_half_life_halves():
-    model = DiscriminativeKMeans(half_life=4).fit([[0.0], [10.0]], [0, 1])
+    model = grown(half_life=4).fit([[0.0], [10.0]], [0, 1])
     model.partial_fit([[10.0]] * 4, [1] * 4)
     assert model.cluster_sizes_.tolist() == [0.5, 4.5]
 
@@ -261,7 +260,7 @@ def test_a_weight_of_three_ages_earlier_rows_as_three_rows():
     weights = rng.integers(0, 4, 30)
 
     def continued(*rows, sample_weight=None):
-        model = DiscriminativeKMeans(6, half_life=20).fit(X[:30], y[:30])
+        model = grown(6, half_life=20).fit(X[:30], y[:30])
         return model.partial_fit(*rows, sample_weight=sample_weight)
 
     weighted = continued(X[30:], y[30:], sample_weight=weights)
@@ -273,7 +272,7 @@ def test_a_weight_of_three_ages_earlier_rows_as_three_rows():
 class TestEdits:
     def fitted(self):
         X, y = load_digits(return_X_y=True)
-        return DiscriminativeKMeans(max_clusters=30).fit(X, y), X, y
+        return grown(max_clusters=30).fit(X, y), X, y
 
     def test_drop(self):
         model, X, y = self.fitted()
@@ -363,7 +362,7 @@ X0, Y0 = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), np.array([0, 0, 1])
     ],
 )
 def test_bad_input_in_partial_fit_changes_nothing(arguments, pattern):
-    model = DiscriminativeKMeans().fit(X0, Y0)
+    model = grown().fit(X0, Y0)
     before = pickle.dumps(model)
     with pytest.raises(ValueError, match=pattern):
         model.partial_fit(*arguments)
@@ -371,13 +370,13 @@ def test_bad_input_in_partial_fit_changes_nothing(arguments, pattern):
 
 
 def test_balanced_class_weights_need_all_rows():
-    model = DiscriminativeKMeans(class_weight="balanced")
+    model = grown(class_weight="balanced")
     with pytest.raises(ValueError, match="class_weight='balanced' needs all rows"):
         model.partial_fit(X0, Y0)
 
 
 def test_changes_tell_what_a_call_did():
-    model = DiscriminativeKMeans().fit([[0.0], [1.0], [10.0]], ["a", "a", "b"])
+    model = grown().fit([[0.0], [1.0], [10.0]], ["a", "a", "b"])
     assert set(model.changes_.change) == {"added"}
     model.partial_fit([[2.0], [0.4]], ["a", "b"])
     changes = model.changes_

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models import grown
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import cosine_similarity
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.kernels.sphere import unit_rows
 
 X, y = load_digits(return_X_y=True)
@@ -14,7 +14,7 @@ DIGITS = X[:400], y[:400]
 
 
 def fit(X, y, **parameters):
-    return DiscriminativeKMeans(30, metric="cosine", **parameters).fit(X, y)
+    return grown(30, metric="cosine", **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("refine", [None, "margin"])
@@ -71,10 +71,10 @@ def test_csr_rows_give_the_same_model(dtype):
 
 def test_rows_of_zeros_are_no_trouble():
     X = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.1], [0.0, 3.0], [0.1, 1.0]])
-    model = DiscriminativeKMeans(metric="cosine").fit(X, [0, 0, 0, 1, 1])
+    model = grown(metric="cosine").fit(X, [0, 0, 0, 1, 1])
     assert model.score(X, [0, 0, 0, 1, 1]) == 1.0
     assert np.isfinite(model.predict_proba(X)).all()
-    only_zeros = DiscriminativeKMeans(metric="cosine").fit(np.zeros((3, 2)), [0, 1, 1])
+    only_zeros = grown(metric="cosine").fit(np.zeros((3, 2)), [0, 1, 1])
     assert only_zeros.predict(X[:1]).tolist() == [1]
 
 
@@ -99,10 +99,10 @@ def test_edits_keep_length_one():
 
 def test_goes_on_with_new_rows():
     X, y = DIGITS
-    model = DiscriminativeKMeans(metric="cosine").fit(X[:300], y[:300])
+    model = grown(metric="cosine").fit(X[:300], y[:300])
     model.partial_fit(X[300:], y[300:])
     np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1)
     assert model.score(X[300:], y[300:]) == 1.0
-    again = DiscriminativeKMeans(metric="cosine", warm_start=True).fit(X[:300], y[:300])
+    again = grown(metric="cosine", warm_start=True).fit(X[:300], y[:300])
     before = again.cluster_centers_
     np.testing.assert_array_equal(again.fit(X[:300], y[:300]).cluster_centers_, before)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
+from models import grown
 from pyarrow import parquet as pq
 from test_blocks import same
 
@@ -108,7 +109,7 @@ def write(folder, *tables):
 
 
 def fitted(parameters, *arguments):
-    return DiscriminativeKMeans(**parameters).fit(*arguments)
+    return grown(**parameters).fit(*arguments)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -164,7 +165,9 @@ def test_stored_twice_in_sparse_blocks(client, labelled):
 
 def test_as_the_guide_says(clusters, labelled):
     # No other client is active: the scheduler might hear of the fit before it hears of the data.
-    page = (Path(__file__).parent.parent / "docs" / "big-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "big-data.md").read_text(
+        encoding="utf-8"
+    )
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     (block,) = [block for block in blocks if ">>>" not in block]
     X, y, _ = labelled
@@ -186,7 +189,7 @@ def test_without_a_cluster(labelled, tmp_path):
 def test_going_on(client, labelled):
     X, y, w = labelled
     lazy = chunked(*labelled)
-    one, two = (DiscriminativeKMeans(12, growth="paper") for _ in range(2))
+    one, two = (grown(12, growth="paper") for _ in range(2))
     for some in (slice(0, 120), slice(120, None), slice(0, 50)):
         one.partial_fit(X[some], y[some], sample_weight=w[some])
         two.partial_fit(lazy[0][some], lazy[1][some], sample_weight=lazy[2][some])
@@ -271,7 +274,7 @@ def test_killed_in_the_middle_of_a_pass(client, labelled, tmp_path):
 
 def test_who_keeps_dying_is_given_up(client, labelled, monkeypatch):
     killer = Killer(monkeypatch, lambda number, _: number >= 3)
-    model = DiscriminativeKMeans(**PAPER)
+    model = grown(**PAPER)
     with pytest.raises(runner.ClusterError, match=r"died 5 times in a row over the partitions .*0"):
         model.fit(*chunked(*labelled))
     assert killer.killed == 5
@@ -297,7 +300,7 @@ def _broken(block, block_info=None):
 
 
 def refused(match, *arguments):
-    model = DiscriminativeKMeans(9)
+    model = grown(9)
     with pytest.raises(SourceError, match=match):
         model.fit(*arguments)
     assert not hasattr(model, "cluster_centers_")
@@ -384,7 +387,7 @@ def test_answers_are_lazy(client, labelled, method, n_classes):
     X, y, _ = labelled
     if n_classes == 2:
         y = np.where(y == "red", "red", "other")
-    model = DiscriminativeKMeans(9).fit(X, y)
+    model = grown(9).fit(X, y)
     ask, expected = getattr(model, method), getattr(model, method)(X)
     lazy = da.from_array(X, chunks=(SIZES, 2))
     answer = ask(lazy)
@@ -405,7 +408,7 @@ def test_answers_are_lazy(client, labelled, method, n_classes):
 def test_answers_about_dataframes(client, labelled):
     X, y, _ = labelled
     frame = pd.DataFrame(X, columns=list("abc"))
-    model = DiscriminativeKMeans(9).fit(frame, y)
+    model = grown(9).fit(frame, y)
     lazy = dd.from_pandas(frame, npartitions=3)
     for method in METHODS:
         answer, expected = getattr(model, method)(lazy), getattr(model, method)(frame)
@@ -433,7 +436,7 @@ def test_answers_about_dataframes(client, labelled):
 def test_answers_do_not_carry_the_training_rows_or_follow_the_estimator(labelled):
     X, y, _ = labelled
     X, y = np.tile(X, (50, 1)), np.tile(y, 50)
-    model = DiscriminativeKMeans(9).fit(X, y)
+    model = grown(9).fit(X, y)
     answer = model.predict_cluster(da.ones((4, 3), chunks=2))
     assert len(cloudpickle.dumps(dict(answer.__dask_graph__()))) < 10_000
     before = model.predict_cluster(np.ones((4, 3)))
@@ -445,8 +448,8 @@ def test_answers_need_a_fit_and_the_right_features(labelled):
     X, y, _ = labelled
     lazy = da.from_array(X, chunks=50)
     with pytest.raises(ValueError, match="not fitted"):
-        DiscriminativeKMeans().predict(lazy)
-    model = DiscriminativeKMeans(9).fit(X, y)
+        grown().predict(lazy)
+    model = grown(9).fit(X, y)
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.predict(lazy[:, :2])
     with pytest.raises(ValueError, match="2D"):

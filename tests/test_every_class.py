@@ -9,9 +9,10 @@ import strategies
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from models import grown
 from test_combinations import kernels
 
-from dkmeans import DiscriminativeKMeans, condense
+from dkmeans import condense
 from dkmeans.growth import refine
 from dkmeans.kernels.sphere import unit_rows
 
@@ -58,7 +59,7 @@ def make(y, budget, parameters, **more):
     if parameters.get("class_weight") == "lopsided":
         factors = {c: [1.0, 0.0, 20.0, 0.3][c % 4] for c in range(n_classes)}
         parameters = parameters | {"class_weight": factors}
-    return DiscriminativeKMeans(budget, n_threads=1, **(parameters | more))
+    return grown(budget, n_threads=1, **(parameters | more))
 
 
 def factors_of(y, w, model):
@@ -125,7 +126,7 @@ def test_every_class_has_a_prototype(data, budget, parameters):
 @given(case=strategies.cases(), extra=st.integers(0, 3))
 def test_every_class_has_a_prototype_with_all_options(case, extra):
     n_classes = int(case.y.max()) + 1
-    model = DiscriminativeKMeans(**(case.parameters | {"max_clusters": n_classes + extra}))
+    model = grown(**(case.parameters | {"max_clusters": n_classes + extra}))
     with kernels(case):
         fitted(model.fit, case.X, case.y, case.weights)
     expected = due(seen(case.X, model), case.y, case.weights, model)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import numba
+from models import grown
 from sklearn.datasets import load_iris
 
-from dkmeans import DiscriminativeKMeans, load
+from dkmeans import load
 from dkmeans.kernels import jit
 
 
@@ -40,7 +41,7 @@ def test_files_in_a_folder_with_spaces_and_other_letters(tmp_path):
     X, y = load_iris(return_X_y=True)
     folder = tmp_path / "mein großer Ordner 日本"
     folder.mkdir()
-    model = DiscriminativeKMeans(4).fit(X, y)
+    model = grown(4).fit(X, y)
     model.save(folder / "ein Modell.dkm")
     assert (load(folder / "ein Modell.dkm").predict(X) == model.predict(X)).all()
 

@@ -18,6 +18,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from safetensors.numpy import load as load_tensors
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -26,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans, ModelFileError, atomic, load, save
+from dkmeans import ModelFileError, atomic, load, save
 from dkmeans.files import to_csv, to_json, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -91,7 +92,7 @@ class TestRoundTrip:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_all_kinds_of_labels_come_back(self, folder, kind, dtype):
         X, y = ROWS.astype(dtype), LABELS[kind]
-        model = DiscriminativeKMeans(8).fit(X, y)
+        model = grown(8).fit(X, y)
         again = there_and_back(model, folder)
         assert_same(model, again)
         assert again.classes_.dtype.kind == np.dtype(kind).kind
@@ -117,7 +118,7 @@ class TestRoundTrip:
     @settings(max_examples=strategies.examples(60))
     def test_going_on_after_loading_is_as_without(self, folder, data, options, edit):
         X, y, w = data
-        model = DiscriminativeKMeans(**options).fit(X, y, w)
+        model = grown(**options).fit(X, y, w)
         if edit == "drop" and model.n_clusters_ > 1:
             model.drop(model.cluster_ids_[0])
         elif edit == "set_center":
@@ -136,13 +137,13 @@ class TestRoundTrip:
     def test_a_memory_of_fractions_comes_back(self, folder, options):
         rng = np.random.default_rng(0)
         order, w = rng.permutation(len(ROWS)), rng.random(len(ROWS)) + 0.1
-        model = DiscriminativeKMeans(12, **options)
+        model = grown(12, **options)
         for part in np.array_split(order, 4):
             model.partial_fit(ROWS[part], CODES[part], sample_weight=w[part])
             again = there_and_back(model, folder)
             assert_same(model, again)
             model = again
-        straight = DiscriminativeKMeans(12, **options)
+        straight = grown(12, **options)
         for part in np.array_split(order, 4):
             straight.partial_fit(ROWS[part], CODES[part], sample_weight=w[part])
         assert (straight._fitted.earlier_rows.weights[0] % 0.1 > 0).any()
@@ -150,7 +151,7 @@ class TestRoundTrip:
         assert_same(straight, model)
 
     def test_models_on_the_way_can_be_saved_but_are_not_kept(self, folder):
-        model = DiscriminativeKMeans(30).fit(ROWS, CODES)
+        model = grown(30).fit(ROWS, CODES)
         small = model.at(10)
         assert_same(small, there_and_back(small, folder))
         again = there_and_back(model, folder)
@@ -160,7 +161,7 @@ class TestRoundTrip:
 
     def test_auto_and_conflicts_come_back(self, folder):
         X, y = np.concatenate([ROWS, ROWS[:4], ROWS[7:8]]), np.append(CODES, [1, 1, 2, 2, 1])
-        model = DiscriminativeKMeans("auto").fit(X, y)
+        model = grown("auto").fit(X, y)
         assert len(model.conflicts_) > 1
         assert_same(model, there_and_back(model, folder))
         lean = there_and_back(model, folder, with_labels=False)
@@ -172,7 +173,7 @@ class TestRoundTrip:
 
     def test_feature_names_come_back(self, folder):
         table = pd.DataFrame(ROWS, columns=["a", "b [cm]", "\u00e7", '"'])
-        model = DiscriminativeKMeans(8).fit(table, CODES)
+        model = grown(8).fit(table, CODES)
         again = there_and_back(model, folder)
         assert_same(model, again)
         assert same_bits(model.predict(table), again.predict(table))
@@ -181,7 +182,7 @@ class TestRoundTrip:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_a_scaling_comes_back(self, folder, options, dtype):
         X = pd.DataFrame(ROWS.astype(dtype), columns=list("abcd"))
-        model = make_pipeline(StandardScaler(**options), DiscriminativeKMeans(8)).fit(X, CODES)
+        model = make_pipeline(StandardScaler(**options), grown(8)).fit(X, CODES)
         again = there_and_back(model, folder)
         assert [name for name, _ in again.steps] == [name for name, _ in model.steps]
         assert_same(model[-1], again[-1])
@@ -193,13 +194,13 @@ class TestRoundTrip:
         assert same_bits(model[0].transform(X), again[0].transform(X))
 
     def test_equal_models_make_equal_files(self, folder):
-        model = DiscriminativeKMeans(8).fit(ROWS, LABELS["object"])
+        model = grown(8).fit(ROWS, LABELS["object"])
         model.save(folder / "one.dkm")
         load(folder / "one.dkm").save(str(folder / "two.dkm"))
         assert (folder / "one.dkm").read_bytes() == (folder / "two.dkm").read_bytes()
 
     def test_other_programs_can_read_it(self, folder):
-        model = DiscriminativeKMeans(8).fit(ROWS, CODES)
+        model = grown(8).fit(ROWS, CODES)
         model.save(folder / "model.dkm")
         data = (folder / "model.dkm").read_bytes()
         assert same_bits(load_tensors(data)["centers"], model.cluster_centers_)
@@ -228,9 +229,9 @@ class TestRoundTrip:
 
 class TestSaving:
     def test_what_cannot_be_saved_is_refused(self, tmp_path):
-        fitted = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        fitted = grown(4).fit(ROWS, CODES)
         with pytest.raises(NotFittedError):
-            DiscriminativeKMeans().save(tmp_path / "model.dkm")
+            grown().save(tmp_path / "model.dkm")
         with pytest.raises(TypeError, match="not StandardScaler"):
             save(StandardScaler(), tmp_path / "model.dkm")
         with pytest.raises(NotFittedError):
@@ -240,7 +241,7 @@ class TestSaving:
         assert os.listdir(tmp_path) == []
 
     def test_what_could_not_be_loaded_is_not_saved(self, tmp_path):
-        model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        model = grown(4).fit(ROWS, CODES)
         model.cluster_centers_[1, 2] = np.nan
         with pytest.raises(
             ValueError, match="cannot be saved, as its file has centres that are NaN"
@@ -249,7 +250,7 @@ class TestSaving:
         assert os.listdir(tmp_path) == []
 
     def test_where_nothing_can_be_written(self, tmp_path):
-        model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        model = grown(4).fit(ROWS, CODES)
         with pytest.raises(FileNotFoundError, match="make it first"):
             model.save(tmp_path / "nowhere" / "model.dkm")
         with pytest.raises(IsADirectoryError, match="is a folder"):
@@ -258,7 +259,7 @@ class TestSaving:
 
     @pytest.mark.parametrize("step", ["fsync", "replace"])
     def test_a_failure_leaves_the_earlier_file_and_nothing_else(self, tmp_path, monkeypatch, step):
-        model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        model = grown(4).fit(ROWS, CODES)
         model.save(tmp_path / "model.dkm")
         before = (tmp_path / "model.dkm").read_bytes()
 
@@ -267,12 +268,12 @@ class TestSaving:
 
         monkeypatch.setattr(atomic.os, step, fail)
         with pytest.raises(OSError, match="disk full"):
-            DiscriminativeKMeans(8).fit(ROWS, CODES).save(tmp_path / "model.dkm")
+            grown(8).fit(ROWS, CODES).save(tmp_path / "model.dkm")
         assert os.listdir(tmp_path) == ["model.dkm"]
         assert (tmp_path / "model.dkm").read_bytes() == before
 
     def test_readers_never_see_half_a_file(self, tmp_path):
-        models = [DiscriminativeKMeans(k).fit(ROWS, CODES) for k in (4, 40)]
+        models = [grown(k).fit(ROWS, CODES) for k in (4, 40)]
         path = tmp_path / "model.dkm"
         models[0].save(path)
         done = threading.Event()
@@ -293,7 +294,7 @@ class TestSaving:
 
     @pytest.mark.skipif(os.name != "posix", reason="file modes and links as POSIX has them")
     def test_links_and_usual_rights(self, tmp_path):
-        model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+        model = grown(4).fit(ROWS, CODES)
         (tmp_path / "plain").write_text("x")
         (tmp_path / "link.dkm").symlink_to(tmp_path / "model.dkm")
         model.save(tmp_path / "link.dkm")
@@ -303,7 +304,7 @@ class TestSaving:
 
 
 def small_file(folder):
-    model = DiscriminativeKMeans(3).fit(ROWS[:, :2], LABELS["<U7"]).set_rejection(ROWS[:, :2])
+    model = grown(3).fit(ROWS[:, :2], LABELS["<U7"]).set_rejection(ROWS[:, :2])
     model.save(folder / "small.dkm")
     return model, (folder / "small.dkm").read_bytes()
 
@@ -662,7 +663,7 @@ class TestDamage:
 class TestTables:
     def test_json_has_all_that_is_needed_to_classify(self, tmp_path):
         X = pd.DataFrame(ROWS.astype(np.float32), columns=["a", "b", "c", "d, [\u00b5m]"])
-        model = make_pipeline(StandardScaler(), DiscriminativeKMeans(12)).fit(X, LABELS["<U7"])
+        model = make_pipeline(StandardScaler(), grown(12)).fit(X, LABELS["<U7"])
         write(model, tmp_path / "model.json")
         about = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
         assert about["features"] == X.columns.tolist()
@@ -677,7 +678,7 @@ class TestTables:
         assert sum(p["size"] for p in about["prototypes"]) == len(X)
 
     def test_csv_has_a_line_per_prototype(self, tmp_path):
-        model = DiscriminativeKMeans(12).fit(ROWS, LABELS["<U7"])
+        model = grown(12).fit(ROWS, LABELS["<U7"])
         write(model, tmp_path / "model.CSV")
         lines = list(csv.DictReader(io.StringIO((tmp_path / "model.CSV").read_text("utf-8"))))
         assert list(lines[0]) == ["id", "class", "size", "x0", "x1", "x2", "x3"]
@@ -686,18 +687,18 @@ class TestTables:
         assert same_bits(np.array(found), model.cluster_centers_)
 
     def test_csv_speaks_of_features_as_they_were(self):
-        scaled = make_pipeline(StandardScaler(), DiscriminativeKMeans(3)).fit(ROWS, CODES)
+        scaled = make_pipeline(StandardScaler(), grown(3)).fit(ROWS, CODES)
         lines = list(csv.reader(io.StringIO(to_csv(scaled))))
         found = np.array([line[3:] for line in lines[1:]], dtype=float)
         expected = scaled[0].inverse_transform(scaled[-1].cluster_centers_)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
     def test_without_scaling_it_says_so(self):
-        about = json.loads(to_json(DiscriminativeKMeans(3).fit(ROWS, CODES)))
+        about = json.loads(to_json(grown(3).fit(ROWS, CODES)))
         assert about["scaling"] is None
         assert about["metric"] == "euclidean"
 
     def test_an_unknown_ending_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match=r"\.onnx, \.json, \.csv"):
-            write(DiscriminativeKMeans(3).fit(ROWS, CODES), tmp_path / "model.txt")
+            write(grown(3).fit(ROWS, CODES), tmp_path / "model.txt")
         assert os.listdir(tmp_path) == []

@@ -7,10 +7,9 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pandas as pd
 import pytest
+from models import grown
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-
-from dkmeans import DiscriminativeKMeans
 
 X, y = load_iris(return_X_y=True)
 OF_ROWS = ("labels_", "inertia_", "conflicts_", "path_", "rejection_")
@@ -18,7 +17,7 @@ OF_ROWS = ("labels_", "inertia_", "conflicts_", "path_", "rejection_")
 
 @pytest.fixture
 def model():
-    return DiscriminativeKMeans(8).fit(X, y)
+    return grown(8).fit(X, y)
 
 
 def fitted_attributes(model):
@@ -59,7 +58,7 @@ def test_smaller_models_have_no_labels(model):
 
 
 def test_a_new_fit_replaces_all_attributes():
-    model = DiscriminativeKMeans(8).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    model = grown(8).fit(pd.DataFrame(X, columns=list("abcd")), y)
     assert model.set_rejection(pd.DataFrame(X, columns=list("abcd"))).rejection_ is not None
     model.fit(X, y)
     assert not hasattr(model, "feature_names_in_")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from models import grown
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans import OverfittingWarning
 from dkmeans.growth.round import Children, next_children
 from dkmeans.growth.run import Run
 from dkmeans.prepare import prepare
@@ -40,9 +41,7 @@ def test_the_rounds_are_those_of_the_estimator(seed, repulsion, budget):
         keep = np.setdiff1d(np.arange(len(y)), left_out)
         if len(np.unique(y[keep])) < 4:
             continue
-        model = DiscriminativeKMeans(budget, growth="paper", repulsion=repulsion).fit(
-            X[keep], y[keep]
-        )
+        model = grown(budget, growth="paper", repulsion=repulsion).fit(X[keep], y[keep])
         if set(model.history_.phase) != {"grow"}:
             continue  # the guaranteed ending is not part of the paper's rounds
         assert found.rounds == model.n_iter_
@@ -56,7 +55,7 @@ def test_the_rounds_are_those_of_the_estimator(seed, repulsion, budget):
 
 def plain_positive(X, y, repulsion, positive):
     """Reading (a), driven by the estimator's own rounds."""
-    estimator = DiscriminativeKMeans(growth="paper", repulsion=repulsion)
+    estimator = grown(growth="paper", repulsion=repulsion)
     with prepare(estimator, X, y, None) as prepared:
         return grow_plainly(prepared.run(), positive)
 
@@ -98,7 +97,7 @@ def test_run_until_converged_the_rounds_are_those_of_the_estimator(seed, repulsi
     found = grow(Sums(inner_products(X)), y, NOBODY, repulsion)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
-        model = DiscriminativeKMeans(growth="paper", repulsion=repulsion).fit(X, y)
+        model = grown(growth="paper", repulsion=repulsion).fit(X, y)
     if set(model.history_.phase) == {"grow"} and model.converged_:
         assert found.converged
         assert found.rounds == model.n_iter_
@@ -172,7 +171,7 @@ def test_leaving_one_out_of_one_against_the_rest(faces):
     found = jobs.one_vs_rest(gram, y, fold, person=2, repulsion=0.25, budget=9)
     for q in range(0, len(y), 3):
         keep = np.arange(len(y)) != q
-        model = DiscriminativeKMeans(9, growth="paper", repulsion=0.25).fit(X[keep], y[keep] == 2)
+        model = grown(9, growth="paper", repulsion=0.25).fit(X[keep], y[keep] == 2)
         own = model.cluster_centers_[model.cluster_classes_]
         distance = cdist(own, X[[q]], "sqeuclidean").min()
         assert found["distance"][q] == pytest.approx(distance, abs=1e-9)
@@ -185,7 +184,7 @@ def test_leaving_one_out_of_all_together(faces):
     found = jobs.joint(gram, y, fold, turns=fold.tolist(), repulsion="size", budget=16)
     for q in range(0, len(y), 3):
         keep = np.arange(len(y)) != q
-        model = DiscriminativeKMeans(16, growth="paper", repulsion="size").fit(X[keep], y[keep])
+        model = grown(16, growth="paper", repulsion="size").fit(X[keep], y[keep])
         to_own = 0.0
         for person in range(4):
             own = model.cluster_centers_[model.cluster_classes_ == person]
@@ -203,7 +202,7 @@ def test_pairs_are_fits_on_two_people(faces):
     assert found["rivals"].tolist() == [2, 3]
     for turn in range(5):
         training = ((y == 1) | (y == 3)) & (fold != turn)
-        model = DiscriminativeKMeans(6, growth="paper", repulsion=0.0).fit(X[training], y[training])
+        model = grown(6, growth="paper", repulsion=0.0).fit(X[training], y[training])
         for side, person in enumerate((1, 3)):
             own = model.cluster_centers_[model.cluster_classes_ == person]
             distance = cdist(own, X[fold == turn], "sqeuclidean").min(axis=0)
@@ -218,7 +217,7 @@ def test_refined_models_are_those_of_the_estimator(faces):
     X = X.astype(np.float32)
     found = jobs.refined(X, y, fold, turn=2, repulsion=0.25, growth="best", budget=12)
     out = fold == 2
-    model = DiscriminativeKMeans(12, growth="best", refine="margin").fit(X[~out], y[~out])
+    model = grown(12, growth="best", refine="margin").fit(X[~out], y[~out])
     np.testing.assert_array_equal(found["distance"][:, out].argmin(axis=0), model.predict(X[out]))
     assert np.isnan(found["distance"][:, ~out]).all()
 

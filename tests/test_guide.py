@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import invoke
 
-PAGE = Path(__file__).parent.parent / "docs" / "command-line.md"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "command-line.md"
 
 
 def blocks(kind):

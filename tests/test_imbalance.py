@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.metrics import balanced_accuracy_score
-
-from dkmeans import DiscriminativeKMeans
 
 
 def two_classes(n, seed):
@@ -31,7 +30,7 @@ def test_balanced_weights_raise_balanced_accuracy(draw, budget, growth, refine):
     (X, y), (X_test, y_test) = draw(20, 0), draw(100, 1)
     scores = {}
     for weights in (None, "balanced"):
-        model = DiscriminativeKMeans(budget, growth=growth, refine=refine, class_weight=weights)
+        model = grown(budget, growth=growth, refine=refine, class_weight=weights)
         model.fit(X, y)
         assert set(model.cluster_classes_) == set(y)  # no class is lost
         assert model.n_clusters_ == budget
@@ -47,7 +46,7 @@ def test_only_a_class_that_loses_every_conflict_has_no_prototype():
     y = np.array([0, 0, 1, 2, 1, 2])
     for growth in ("paper", "best"):
         for refine in (None, "margin"):
-            model = DiscriminativeKMeans(growth=growth, refine=refine).fit(X, y, [1, 1, 1, 3, 1, 1])
+            model = grown(growth=growth, refine=refine).fit(X, y, [1, 1, 1, 3, 1, 1])
             assert set(model.cluster_classes_) == {0, 2}
             assert model.classes_.tolist() == [0, 1, 2]
             heavier = model.fit(X, y, [1, 1, 3, 3, 1, 1])

@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from models import grown
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
@@ -13,14 +14,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_valid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans
-
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 X, Y = load_iris(return_X_y=True)
 
 
 def test_pipeline_and_grid_search_in_two_processes():
-    pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans())
+    pipeline = make_pipeline(StandardScaler(), grown())
     grid = {
         "discriminativekmeans__max_clusters": [3, 6, 9],
         "discriminativekmeans__repulsion": [0.25, "size"],
@@ -32,18 +31,18 @@ def test_pipeline_and_grid_search_in_two_processes():
 
 
 def test_calibration():
-    calibrated = CalibratedClassifierCV(DiscriminativeKMeans(max_clusters=6), cv=3).fit(X, Y)
+    calibrated = CalibratedClassifierCV(grown(max_clusters=6), cv=3).fit(X, Y)
     assert calibrated.score(X, Y) > 0.9
 
 
 def test_cross_val_predict():
     for method in ("predict", "predict_proba", "decision_function"):
-        assert len(cross_val_predict(DiscriminativeKMeans(6), X, Y, cv=3, method=method)) == len(Y)
+        assert len(cross_val_predict(grown(6), X, Y, cv=3, method=method)) == len(Y)
 
 
 @pytest.mark.parametrize("module", [pickle, joblib], ids=lambda module: module.__name__)
 def test_pickle_and_joblib_round_trips(module, tmp_path):
-    model = DiscriminativeKMeans(max_clusters=6).fit(X, Y)
+    model = grown(max_clusters=6).fit(X, Y)
     with open(tmp_path / "model", "wb") as file:
         module.dump(model, file)
     with open(tmp_path / "model", "rb") as file:
@@ -55,7 +54,7 @@ def test_pickle_and_joblib_round_trips(module, tmp_path):
 
 
 def test_clone_keeps_parameters_and_drops_the_fit():
-    model = DiscriminativeKMeans(max_clusters=6, repulsion=0.5, class_weight="balanced").fit(X, Y)
+    model = grown(max_clusters=6, repulsion=0.5, class_weight="balanced").fit(X, Y)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "labels_")
@@ -64,7 +63,7 @@ def test_clone_keeps_parameters_and_drops_the_fit():
 def test_sample_weight_is_routed():
     w = np.random.default_rng(0).integers(0, 3, len(Y)).astype(float)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = DiscriminativeKMeans().set_fit_request(sample_weight=True)
+        model = grown().set_fit_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=True), model)
         pipeline.fit(X, Y, sample_weight=w)
         assert pipeline[-1].cluster_sizes_.sum() == w.sum()
@@ -76,7 +75,7 @@ def test_pandas_frames():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     labels = pd.Series(np.array(["x", "y", "z"])[Y])
-    model = DiscriminativeKMeans(max_clusters=4).set_output(transform="pandas").fit(frame, labels)
+    model = grown(max_clusters=4).set_output(transform="pandas").fit(frame, labels)
     assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     distances = model.transform(frame)
     assert distances.columns.tolist() == [f"discriminativekmeans{i}" for i in range(4)]
@@ -90,9 +89,7 @@ def test_pandas_frames():
 def test_polars_frames():
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({name: X[:, i] for i, name in enumerate("abcd")})
-    model = (
-        DiscriminativeKMeans(max_clusters=4).set_output(transform="polars").fit(frame, pl.Series(Y))
-    )
+    model = grown(max_clusters=4).set_output(transform="polars").fit(frame, pl.Series(Y))
     assert model.feature_names_in_.tolist() == list("abcd")
     assert isinstance(model.transform(frame), pl.DataFrame)
     assert (model.predict(frame) == model.cluster_classes_[model.labels_]).all()
@@ -110,7 +107,7 @@ def test_polars_frames():
     ids=["text", "objects", "whole numbers", "int8", "truth values"],
 )
 def test_label_types(labels):
-    model = DiscriminativeKMeans().fit(X, labels)
+    model = grown().fit(X, labels)
     assert (model.predict(X) == labels).all() or model.conflicts_
     assert model.cluster_classes_.dtype == model.classes_.dtype
     assert model.tree_.label.dtype == model.classes_.dtype
@@ -119,14 +116,14 @@ def test_label_types(labels):
 
 def test_a_class_that_kept_no_prototype_gets_probability_zero():
     rows, labels = np.array([[0.0], [0.0], [0.0], [3.0]]), np.array([0, 0, 1, 2])
-    model = DiscriminativeKMeans().fit(rows, labels)
+    model = grown().fit(rows, labels)
     assert model.classes_.tolist() == [0, 1, 2]
     assert (model.predict_proba([[0.0], [1.0], [1e9]])[:, 1] == 0).all()
     assert (model.decision_function([[0.0], [1.0], [1e9]])[:, 1] == -1).all()
 
 
 def test_probabilities_follow_the_documented_formula():
-    model = DiscriminativeKMeans(max_clusters=7).fit(X, Y)
+    model = grown(max_clusters=7).fit(X, Y)
     D = model.transform(X)
     near = np.stack([D[:, model.cluster_classes_ == c].min(axis=1) for c in range(3)], axis=1)
     inverse = near**-4.0  # 2 sqrt(d) with d = 4
@@ -135,12 +132,12 @@ def test_probabilities_follow_the_documented_formula():
     rival = np.where(near == best[:, :1], best[:, 1:2], best[:, :1])
     expected = (rival**2 - near**2) / (rival**2 + near**2)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
-    two = DiscriminativeKMeans(max_clusters=4).fit(X[50:], Y[50:])
+    two = grown(max_clusters=4).fit(X[50:], Y[50:])
     assert two.decision_function(X).shape == (150,)
 
 
 def test_history_tells_each_round():
-    model = DiscriminativeKMeans(growth="paper").fit(X, Y)
+    model = grown(growth="paper").fit(X, Y)
     history = model.history_
     assert history.columns == (
         "round",
@@ -165,7 +162,7 @@ def test_history_tells_each_round():
 
 
 def test_tree_tells_who_split_from_whom():
-    model = DiscriminativeKMeans().fit(X, Y)
+    model = grown().fit(X, Y)
     tree = model.tree_
     alive = tree.id[tree.ended == -1]
     assert sorted(model.cluster_ids_) == alive.tolist()
@@ -184,6 +181,6 @@ def test_tree_tells_who_split_from_whom():
 
 
 def test_inertia_is_the_sum_of_squared_distances():
-    model = DiscriminativeKMeans(max_clusters=5).fit(X, Y)
+    model = grown(max_clusters=5).fit(X, Y)
     own = model.transform(X)[np.arange(len(X)), model.labels_]
     np.testing.assert_allclose(model.inertia_, (own**2).sum())

@@ -4,11 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_iris, make_circles
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.pipeline import make_pipeline
 
-from dkmeans import DiscriminativeKMeans, Landmarks
+from dkmeans import Landmarks
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 X = np.unique(IRIS, axis=0)[::3]
@@ -75,9 +76,9 @@ def test_medoids_as_landmarks(metric):
 
 def test_rings_need_one_prototype_each():
     rows, y = make_circles(200, factor=0.5, noise=0.05, random_state=0)
-    model = make_pipeline(Landmarks(30), DiscriminativeKMeans(max_clusters=2)).fit(rows, y)
+    model = make_pipeline(Landmarks(30), grown(max_clusters=2)).fit(rows, y)
     assert model.score(rows, y) == 1
-    assert DiscriminativeKMeans(max_clusters=2).fit(rows, y).score(rows, y) < 0.8
+    assert grown(max_clusters=2).fit(rows, y).score(rows, y) < 0.8
 
 
 @pytest.mark.parametrize(

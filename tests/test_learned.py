@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from learned_models import geometry_for, model_with
+from models import grown
 from sklearn.datasets import load_digits, load_iris
 from strategies import examples
 
@@ -85,7 +86,7 @@ def test_importances_are_the_diagonal_of_the_metric(model):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_other_metrics_have_no_importances(metric):
-    model = DiscriminativeKMeans(metric=metric)
+    model = grown(metric=metric)
     assert not hasattr(model, "feature_importances_")
     model.fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"])
     assert not hasattr(model, "components_")
@@ -96,7 +97,7 @@ def test_other_metrics_have_no_importances(metric):
 @pytest.mark.parametrize("refused", [0, -1, 2.5, "all", True])
 def test_the_number_of_components_is_checked(refused):
     with pytest.raises(ValueError, match="n_components="):
-        DiscriminativeKMeans(n_components=refused).fit([[0.0], [1.0]], [0, 1])
+        grown(n_components=refused).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_edits_are_projected(model, rows):
@@ -113,10 +114,10 @@ def test_edits_are_projected(model, rows):
 def test_smaller_models_keep_the_metric_of_their_moment(model, rows):
     path = model._fitted.growth_path
     first = replace(path.waypoints[0], geometry=geometry_for(rows, projection(64, 12, seed=1)))
-    grown = replace(
+    changed = replace(
         model._fitted, growth_path=replace(path, waypoints=[first, *path.waypoints[1:]])
     )
-    small = copy.deepcopy(model)._publish(grown).at(len(first))
+    small = copy.deepcopy(model)._publish(changed).at(len(first))
     assert small._fitted.geometry is first.geometry
     assert model.at(20)._fitted.geometry is path.waypoints[1].geometry
     np.testing.assert_array_equal(small.predict_cluster(rows), small.transform(rows).argmin(axis=1))
@@ -194,7 +195,7 @@ def test_questions_use_the_learned_distances(model, rows):
     np.testing.assert_array_equal(why.distance, distances.min(axis=1))
     assert why.centers.shape == (30, 64)
     suspects = model.suspects(rows, LABELS, n=10)
-    plain = DiscriminativeKMeans(30).fit(model._fitted.geometry.rows(rows), LABELS)
+    plain = grown(30).fit(model._fitted.geometry.rows(rows), LABELS)
     expected = plain.suspects(
         plain._fitted.geometry.rows(model._fitted.geometry.rows(rows)), LABELS, n=10
     )

@@ -5,9 +5,9 @@ from functools import partial
 import dask.array as da
 import numpy as np
 import pytest
+from models import grown
 from test_blocks import same
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import best
 from dkmeans.runners import dask as runner
 from dkmeans.runners.dask_worker import DeriveParts, Holder
@@ -131,10 +131,10 @@ def lazy(*arrays):
 )
 def test_a_worker_may_be_lost_at_any_moment(fit, rows, parameters, step):
     def whole():
-        return DiscriminativeKMeans(**parameters).fit(*rows)
+        return grown(**parameters).fit(*rows)
 
     def parted():
-        return DiscriminativeKMeans(**parameters).fit(*lazy(*rows))
+        return grown(**parameters).fit(*lazy(*rows))
 
     expected = whole()
     found, n_passes, _ = fit(parted)
@@ -149,7 +149,7 @@ def test_rows_that_gave_way_stay_so(fit, rows):
     X, y, w = rows
 
     def go_on(cut):
-        model = DiscriminativeKMeans(growth="paper").fit(X, y, w)
+        model = grown(growth="paper").fit(X, y, w)
         # The same rows with other labels, heavier than what is remembered.
         return model.partial_fit(*cut(X, (y + 1) % 3), sample_weight=cut(10 * w)[0])
 
@@ -162,7 +162,7 @@ def test_rows_that_gave_way_stay_so(fit, rows):
 
 
 def test_who_keeps_dying_is_given_up(fit, rows):
-    model = DiscriminativeKMeans(8)
+    model = grown(8)
     with pytest.raises(runner.ClusterError, match=r"died 5 times in a row.*\[1, 3\]"):
         fit(lambda: model.fit(*lazy(*rows)), {4}, always=True)
     assert not hasattr(model, "cluster_centers_")
@@ -178,6 +178,6 @@ def test_sets_that_no_one_uses_are_dropped(fit, rows, monkeypatch):
 
     monkeypatch.setattr(DeriveParts, "execute", watched)
     monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 2)
-    fit(lambda: DiscriminativeKMeans(6, growth="best").fit(*lazy(*rows)))
+    fit(lambda: grown(6, growth="best").fit(*lazy(*rows)))
     assert len(most) > 2 * 2, "several samples, on two workers"
     assert max(most) == 3  # of all rows, of a sample, and of the rows that check it

@@ -54,14 +54,21 @@ def fit(D, y, w, max_medoids=None, max_passes=50, n_threads=1):
 
 @pytest.mark.usefixtures("way")
 @settings(max_examples=strategies.examples(200))
-@given(case=problems(), room=st.integers(0, 6) | st.none(), blocks=st.sampled_from([2, 64]))
-def test_every_round_is_that_of_the_oracle(case, room, blocks):
+@given(
+    case=problems(),
+    room=st.integers(0, 6) | st.none(),
+    blocks=st.sampled_from([2, 64]),
+    sample=st.sampled_from([1, 1000]),
+)
+def test_every_round_is_that_of_the_oracle(case, room, blocks, sample):
     import naive_medoids
 
     D, y, w = case
     budget = None if room is None else len(np.unique(y[w > 0])) + room
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "BLOCK_ROWS", blocks)
+        patch.setattr(grow, "MIN_SAMPLE", sample)
+        patch.setattr(grow, "ROWS_PER_MEDOID", 1)
         patch.setattr(naive_medoids, "BLOCK_ROWS", blocks)
         stages = fit(D, y, w, budget, 12)
         rounds = NaiveMedoids(D, y, w).fit(budget, 12)
@@ -96,7 +103,7 @@ def test_compiled_loops_and_numpy_agree(case, k, data):
     for way in (None, loops):
         near = medoid_costs.find_neighbours(D[slots], y[slots], y, w, way)
         near = medoid_costs.replace_medoid(D[slots], 0, y[slots], y, w, near, way)
-        removal = medoid_costs.removal_costs(near, k)
+        removal = medoid_costs.removal_costs(near, k, way)
         is_last = np.bincount(y[slots])[y[slots]] == 1
         added, changes = np.empty(n, np.int64), np.empty(n, np.int64)
         best = np.empty(n, np.intp)
@@ -105,7 +112,7 @@ def test_compiled_loops_and_numpy_agree(case, k, data):
         medoid_costs.swap_changes(
             D, everyone, y, w, near, removal, y[slots], is_last, changes, best, way
         )
-        results.append([near.slots, near.distances, near.squares, near.costs])
+        results.append([near.slots, near.distances, near.squares, near.costs, near.reach])
         results[-1] += [removal, added, changes, best]
     for plain, fast in zip(*results, strict=True):
         np.testing.assert_array_equal(plain, fast)

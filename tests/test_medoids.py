@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import pairwise_distances
@@ -16,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids, load, save
+from dkmeans import DiscriminativeKMedoids, load, save
 from dkmeans.metrics import matrices, pairwise
 from dkmeans.progress import listening
 
@@ -412,7 +413,7 @@ def test_it_separates_better_than_medoids_of_each_class():
 
 
 def test_memberships():
-    model = DiscriminativeKMeans(max_clusters=7).fit(IRIS, SPECIES)
+    model = grown(max_clusters=7).fit(IRIS, SPECIES)
     medoids = DiscriminativeKMedoids(7).fit(IRIS, SPECIES)
     for m in (model, medoids):
         D = m.transform(IRIS)

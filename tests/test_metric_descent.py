@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models import grown
 from naive import margins, robust_cost, squared
 from parted import rows_of
 from sklearn.base import clone
@@ -135,7 +136,7 @@ def test_features_that_matter_count_more():
     model = DiscriminativeKMeans(6, metric="learned").fit(X[:400], y[:400])
     assert model.feature_importances_.argmax() == 3
     assert model.feature_importances_[3] > 0.3
-    plain = DiscriminativeKMeans(6, refine="margin").fit(X[:400], y[:400])
+    plain = grown(6, refine="margin").fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.1
     assert (model.labels_ == model.predict_cluster(X[:400])).all()
     assert (model.labels_ == model.transform(X[:400]).argmin(axis=1)).all()

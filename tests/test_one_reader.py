@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 from commands import pa, pa_feather, pa_parquet, run
+from models import grown
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans
 from dkmeans.cli import labelled_rows
 from dkmeans.data import SourceError, TableBlocks, text_files
 
@@ -153,7 +153,7 @@ def test_the_same_model_or_the_same_refusal(place, monkeypatch, case, block_byte
         content(path)
     else:
         (place / path).write_bytes(content.encode() if isinstance(content, str) else content)
-    library = DiscriminativeKMeans(6)
+    library = grown(6)
     if isinstance(expected, str):
         with pytest.raises(SourceError, match=expected):
             library.fit(path, "kind")
@@ -181,12 +181,12 @@ def test_the_same_model_or_the_same_refusal(place, monkeypatch, case, block_byte
 def test_named_columns_may_be_numbers_stored_as_text(place):
     pa_parquet.write_table(pa.table({"x": X.astype(str), "kind": KINDS[CODES]}), "t.parquet")
     with pytest.raises(SourceError, match="not numbers"):
-        DiscriminativeKMeans(6).fit("t.parquet", "kind")
-    model = DiscriminativeKMeans(6).fit(TableBlocks("t.parquet", "kind", columns=["x"]))
-    expected = DiscriminativeKMeans(6).fit(X[:, None], KINDS[CODES])
+        grown(6).fit("t.parquet", "kind")
+    model = grown(6).fit(TableBlocks("t.parquet", "kind", columns=["x"]))
+    expected = grown(6).fit(X[:, None], KINDS[CODES])
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     with pytest.raises(SourceError, match="'ash' in row 1 is not a number"):
-        DiscriminativeKMeans(6).fit(TableBlocks("t.parquet", "x", columns=["kind"]))
+        grown(6).fit(TableBlocks("t.parquet", "x", columns=["kind"]))
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_large_tables_are_standardised(place):
     np.testing.assert_allclose(model[0].mean_, [X.mean(), Z.mean()])
     assert model.feature_names_in_.tolist() == ["x", "z"]
     scaled = model[0].transform(pa.table({"x": X, "z": Z}))
-    expected = DiscriminativeKMeans(6).fit(scaled, KINDS[CODES])
+    expected = grown(6).fit(scaled, KINDS[CODES])
     np.testing.assert_allclose(model[-1].cluster_centers_, expected.cluster_centers_)
 
 
@@ -244,7 +244,7 @@ def test_empty_batches_are_no_harm(place):
         for part in (table.slice(0, 0), table):
             for batch in part.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
                 writer.write_batch(batch)
-    DiscriminativeKMeans(6).fit("t.feather", "kind").save("model.dkm")
+    grown(6).fit("t.feather", "kind").save("model.dkm")
     run("predict model.dkm t.feather --out p.csv")
     assert (place / "p.csv").read_text().count("\n") == 61
 
@@ -254,4 +254,4 @@ def test_without_pyarrow_it_is_said_what_to_install(place, monkeypatch):
     monkeypatch.delitem(sys.modules, "dkmeans.data.tables")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'dkmeans\[tables\]'"):
-        DiscriminativeKMeans(6).fit("t.csv", "kind")
+        grown(6).fit("t.csv", "kind")

@@ -10,12 +10,12 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.files import to_onnx, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -48,7 +48,7 @@ def compare(model, X):
 def test_labels_equal_predict_on_digits(dtype, metric, scaled):
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
-    model = DiscriminativeKMeans(80, metric=metric)
+    model = grown(80, metric=metric)
     if scaled:
         model = make_pipeline(StandardScaler(), model)
     model.fit(X.astype(dtype), y)
@@ -72,7 +72,7 @@ def test_labels_equal_predict_on_digits(dtype, metric, scaled):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_labels_of_all_kinds(labels, kind, dtype):
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(9).fit(X.astype(dtype), np.asarray(labels)[y])
+    model = grown(9).fit(X.astype(dtype), np.asarray(labels)[y])
     label, _ = run(model.to_onnx(), X.astype(dtype))
     assert label.dtype == np.dtype(kind)
     assert label.tolist() == model.predict(X.astype(dtype)).tolist()
@@ -83,7 +83,7 @@ def test_labels_of_all_kinds(labels, kind, dtype):
 def test_edge_rows(dtype, metric):
     X, y = load_iris(return_X_y=True)
     X = (X - X.mean(axis=0)).astype(dtype)
-    model = DiscriminativeKMeans(12, metric=metric).fit(X, y)
+    model = grown(12, metric=metric).fit(X, y)
     centers = model.cluster_centers_
     large = 1e15 if dtype == np.float32 else 1e140
     rows = np.concatenate(
@@ -107,7 +107,7 @@ def test_edge_rows(dtype, metric):
 
 def test_cosine_of_very_long_and_very_short_rows():
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(12, metric="cosine").fit(X, y)
+    model = grown(12, metric="cosine").fit(X, y)
     for scale in (1e300, 1e160, 1e-160, 1e-300):
         compare(model, X * scale)
 
@@ -116,7 +116,7 @@ def test_cosine_of_very_long_and_very_short_rows():
 def test_exact_ties_go_to_the_lowest_class(dtype):
     grid = np.stack(np.meshgrid(np.arange(9), np.arange(9)), axis=-1).reshape(-1, 2).astype(dtype)
     X = np.array([[0, 0], [8, 0], [0, 8], [8, 8]], dtype=dtype)
-    model = DiscriminativeKMeans().fit(X, ["d", "c", "b", "a"])
+    model = grown().fit(X, ["d", "c", "b", "a"])
     tied = np.sort(model.transform(grid), axis=1)
     assert (tied[:, 0] == tied[:, 1]).sum() > 10
     compare(model, grid)
@@ -127,7 +127,7 @@ def test_ties_within_rounding_are_decided_by_the_order_of_the_sum(metric):
     rng = np.random.default_rng(0)
     one = rng.normal(size=24)
     X = np.stack([rng.permutation(one) for _ in range(40)])  # equally far from equal values
-    model = DiscriminativeKMeans(metric=metric).fit(np.tile(X, (2, 1)), np.tile(np.arange(40), 2))
+    model = grown(metric=metric).fit(np.tile(X, (2, 1)), np.tile(np.arange(40), 2))
     compare(model, np.linspace(-2, 2, 30)[:, None] * np.ones(24))
 
 
@@ -137,7 +137,7 @@ def test_scaled_features_of_very_different_sizes(dtype, metric):
     """Versions of scikit-learn round float32 differently while they scale; the graph as they do."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(200, 3)) * [1e-6, 2, 1e4] + [3e-6, 2, -1e5]).astype(dtype)
-    model = make_pipeline(StandardScaler(), DiscriminativeKMeans(metric=metric))
+    model = make_pipeline(StandardScaler(), grown(metric=metric))
     model.fit(X, rng.integers(0, 3, 200))
     compare(model, X)
     compare(model, (X[:-1] + X[1:]) / 2)
@@ -151,7 +151,7 @@ def test_prototypes_close_together_and_far_away(dtype, offset):
     step = 1e-9 if offset == 0 else 1e-2
     X = np.array([[0, 0], [step, 0], [2 * step, step], [3 * step, 0], [1e3, 1e3]]) + offset
     y = [0, 1, 0, 1, 2]
-    model = DiscriminativeKMeans().fit(X.astype(dtype), y)
+    model = grown().fit(X.astype(dtype), y)
     rows = np.random.default_rng(0).normal(scale=3 * step, size=(500, 2)) + offset
     compare(model, np.concatenate([X, rows]).astype(dtype))
     assert run(to_onnx(model), X.astype(dtype))[0].tolist() == model.predict(X).tolist()
@@ -160,7 +160,7 @@ def test_prototypes_close_together_and_far_away(dtype, offset):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_rows_by_one_graph(dtype):
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(20).fit(X.astype(dtype), y)
+    model = grown(20).fit(X.astype(dtype), y)
     graph = to_onnx(model)
     whole = run(graph, X.astype(dtype))
     for n in (0, 1, 2, 777):
@@ -174,15 +174,15 @@ def test_any_number_of_rows_by_one_graph(dtype):
 def test_few_and_many_features(d):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, d)), rng.integers(0, 4, 60)
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     compare(model, np.concatenate([X, rng.normal(size=(40, d))]))
 
 
 def test_one_class_and_classes_without_a_prototype():
     X, y = load_iris(return_X_y=True)
-    alone = DiscriminativeKMeans().fit(X, np.zeros(len(X), int))
+    alone = grown().fit(X, np.zeros(len(X), int))
     compare(alone, X)
-    waiting = DiscriminativeKMeans(6).partial_fit(X, y, classes=[-1, 0, 1, 2, 9])
+    waiting = grown(6).partial_fit(X, y, classes=[-1, 0, 1, 2, 9])
     compare(waiting, X)
     assert (run(to_onnx(waiting), X)[1][:, [0, 4]] == 0).all()
 
@@ -198,7 +198,7 @@ def test_one_class_and_classes_without_a_prototype():
 def test_random_models_and_rows(data, metric, dtype, scaled, seed):
     X, y, _ = data
     X = X.astype(dtype)
-    model = DiscriminativeKMeans(metric=metric)
+    model = grown(metric=metric)
     model = (make_pipeline(StandardScaler(), model) if scaled else model).fit(X, y)
     rng = np.random.default_rng(seed)
     spread = np.abs(X).max() + 1
@@ -209,13 +209,13 @@ def test_random_models_and_rows(data, metric, dtype, scaled, seed):
 @pytest.mark.parametrize("options", [{"with_mean": False}, {"with_std": False}])
 def test_parts_of_a_scaling(options):
     X, y = load_iris(return_X_y=True)
-    model = make_pipeline(StandardScaler(**options), DiscriminativeKMeans(9)).fit(X, y)
+    model = make_pipeline(StandardScaler(**options), grown(9)).fit(X, y)
     compare(model, X)
 
 
 def test_what_the_graph_says_of_itself(tmp_path):
     X, y = load_iris(return_X_y=True, as_frame=True)
-    model = DiscriminativeKMeans(9).fit(X, y)
+    model = grown(9).fit(X, y)
     write(model, tmp_path / "model.onnx")
     graph = onnx.load(tmp_path / "model.onnx")
     onnx.checker.check_model(graph, full_check=True)
@@ -227,14 +227,14 @@ def test_what_the_graph_says_of_itself(tmp_path):
 
 def test_what_cannot_be_turned_is_refused():
     with pytest.raises(NotFittedError):
-        DiscriminativeKMeans().to_onnx()
+        grown().to_onnx()
     with pytest.raises(TypeError, match="not StandardScaler"):
         to_onnx(StandardScaler())
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(3).fit(X, y)
+    model = grown(3).fit(X, y)
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.delitem(sys.modules, "dkmeans.files.onnx_graph")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dkmeans\[onnx\]'"):

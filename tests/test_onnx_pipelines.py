@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
@@ -16,7 +17,7 @@ from sklearn.preprocessing import (
 )
 from test_table_pipeline import mixed
 
-from dkmeans import DiscriminativeKMeans, table_pipeline, to_onnx
+from dkmeans import table_pipeline, to_onnx
 from dkmeans.tables import to_numbers
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -46,7 +47,7 @@ def inputs_of(frame):
 @pytest.mark.parametrize("columns", [None, ["height", "visits"], ["colour"], ["member", "since"]])
 def test_table_pipelines(columns):
     frame, y = mixed()
-    model = table_pipeline(frame, DiscriminativeKMeans(6), columns=columns).fit(frame, y)
+    model = table_pipeline(frame, grown(6), columns=columns).fit(frame, y)
     new = frame.assign(colour=["pink", None, "red", "mauve"] * 50)[[*(columns or frame.columns)]]
     label, probabilities = run(to_onnx(model), inputs_of(new))
     assert label.tolist() == model.predict(new).tolist()
@@ -56,7 +57,7 @@ def test_table_pipelines(columns):
 def test_texts_that_are_empty_or_missing_cannot_be_told_apart():
     frame, y = mixed()
     frame["colour"] = ["", None, "red", "blue"] * 50
-    model = table_pipeline(frame, DiscriminativeKMeans(3)).fit(frame, y)
+    model = table_pipeline(frame, grown(3)).fit(frame, y)
     with pytest.raises(ValueError, match="Column 'colour' has empty texts and missing ones"):
         to_onnx(model)
 
@@ -78,7 +79,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_pipelines_that_skl2onnx_knows(name, dtype):
     X = ROWS.astype(dtype)
-    model = make_pipeline(STEPS[name], DiscriminativeKMeans(6)).fit(X, NAMES)
+    model = make_pipeline(STEPS[name], grown(6)).fit(X, NAMES)
     graph = to_onnx(model, X)
     assert [output.name for output in graph.graph.output] == ["label", "probabilities"]
     label, probabilities = run(graph, {graph.graph.input[0].name: X})
@@ -90,7 +91,7 @@ def test_pipelines_that_skl2onnx_knows(name, dtype):
 
 @pytest.mark.parametrize("labels", [CODES, CODES.astype(float), CODES == 1, NAMES])
 def test_labels_of_all_kinds(labels):
-    model = make_pipeline(MinMaxScaler(), DiscriminativeKMeans(6)).fit(ROWS, labels)
+    model = make_pipeline(MinMaxScaler(), grown(6)).fit(ROWS, labels)
     label, _ = run(to_onnx(model), {"features": ROWS})
     assert label.tolist() == model.predict(ROWS).tolist()
 
@@ -98,18 +99,18 @@ def test_labels_of_all_kinds(labels):
 def test_missing_values_in_float32():
     X = ROWS.astype(np.float32)
     X[::7, 1] = np.nan
-    steps = SimpleImputer(strategy="median"), RobustScaler(), DiscriminativeKMeans(6)
+    steps = SimpleImputer(strategy="median"), RobustScaler(), grown(6)
     model = make_pipeline(*steps).fit(X, CODES)
     label, _ = run(to_onnx(model, X), {"X": X})
     assert label.tolist() == model.predict(X).tolist()
 
 
 def test_the_last_step_alone_warns():
-    pipeline = make_pipeline(RobustScaler(), DiscriminativeKMeans(4)).fit(ROWS, CODES)
+    pipeline = make_pipeline(RobustScaler(), grown(4)).fit(ROWS, CODES)
     with pytest.warns(UserWarning, match="needs what RobustScaler make of rows: pass the whole"):
         to_onnx(pipeline[-1])
     with pytest.warns(UserWarning, match="last step of a pipeline"):
         pipeline[-1].to_onnx()
-    model = DiscriminativeKMeans(4).fit(ROWS, CODES)
+    model = grown(4).fit(ROWS, CODES)
     to_onnx(model)
     to_onnx(make_pipeline(model))

@@ -7,9 +7,9 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from naive import Naive, NaiveBest, NaiveContinued, Proto
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import best
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -38,7 +38,7 @@ def compare(
         unit=metric == "cosine",
     )
     expected = naive.fit()
-    model = DiscriminativeKMeans(
+    model = grown(
         budget,
         repulsion=repulsion,
         growth=growth,
@@ -215,7 +215,7 @@ def test_larger_sets_grow_as_the_oracle_does(repulsion, dtype):
 def test_goes_on_as_the_oracle_does(batches, repulsion):
     """Each call of partial_fit against the oracle that starts from the state before it."""
     d, dtype = batches[0][0].shape[1], batches[0][0].dtype
-    model, memory = DiscriminativeKMeans(growth="paper", repulsion=repulsion, n_threads=1), None
+    model, memory = grown(growth="paper", repulsion=repulsion, n_threads=1), None
     for X, y, w in batches:
         X = np.resize(X, (len(X), d)).astype(dtype)
         if memory is None:

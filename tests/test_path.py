@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.growth import held_out, trail
 from dkmeans.growth.held_out import hold_out
 from dkmeans.kernels.rowhash import salted, sampling_hashes
@@ -35,9 +35,16 @@ def digits():
 @pytest.mark.parametrize("parameters", WAYS)
 def test_each_row_tells_of_the_model_that_at_gives(digits, parameters):
     X, y = digits
-    model = DiscriminativeKMeans(**parameters).fit(X, y)
+    model = grown(**parameters).fit(X, y)
     path = model.path_
-    assert path.columns == ("clusters", "training_error", "heldout_error", "cost", "inertia")
+    assert path.columns == (
+        "clusters",
+        "training_error",
+        "heldout_error",
+        "cost",
+        "inertia",
+        "refined",
+    )
     assert path.clusters[0] == 1
     assert path.clusters[-1] == model.n_clusters_
     assert (np.diff(path.clusters) > 0).all()
@@ -56,7 +63,7 @@ def test_each_row_tells_of_the_model_that_at_gives(digits, parameters):
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_training_error_is_that_of_the_labels_as_given(data, parameters):
     X, y, w = data
-    model = DiscriminativeKMeans(**parameters).fit(X, y, w)
+    model = grown(**parameters).fit(X, y, w)
     for row in model.path_:
         score = model.at(row["clusters"]).score(X, y, sample_weight=w)
         assert row["training_error"] == pytest.approx(1 - score, abs=1e-12)
@@ -65,11 +72,11 @@ def test_training_error_is_that_of_the_labels_as_given(data, parameters):
 @pytest.mark.parametrize("growth", ["paper", "best"])
 def test_at_gives_what_the_same_rounds_give(digits, growth):
     X, y = digits
-    model = DiscriminativeKMeans(growth=growth).fit(X, y)
+    model = grown(growth=growth).fit(X, y)
     for k in model.path_.clusters[1:-1]:
         there = model.at(int(k))
         with pytest.warns(UserWarning, match="max_iter"):
-            same = DiscriminativeKMeans(growth=growth, max_iter=there.n_iter_).fit(X, y)
+            same = grown(growth=growth, max_iter=there.n_iter_).fit(X, y)
         np.testing.assert_array_equal(there.cluster_centers_, same.cluster_centers_)
         np.testing.assert_array_equal(there.cluster_ids_, same.cluster_ids_)
         assert str(there.tree_) == str(same.tree_)
@@ -82,21 +89,74 @@ def test_at_gives_what_the_same_rounds_give(digits, growth):
 
 def test_at_takes_the_most_clusters_that_are_at_most_k(digits):
     X, y = digits
-    model = DiscriminativeKMeans(50, growth="best").fit(X, y)
+    model = grown(50, growth="best").fit(X, y)
     counts = model.path_.clusters.tolist()
     for k in (1, 12, 16, 30, 49, 50, 1000):
         there = model.at(k)
         assert there.n_clusters_ == max(c for c in counts if c <= k)
-        assert there.max_clusters == k
+        assert there.max_clusters == there.n_clusters_
     np.testing.assert_array_equal(model.at(50).labels_, model.labels_)
     np.testing.assert_array_equal(model.at(50).cluster_centers_, model.cluster_centers_)
     assert model.max_clusters == 50
     assert model.n_clusters_ == 50
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_model_on_the_path_is_refined_if_the_rows_are_given(digits, metric):
+    X, y = digits
+    w = np.arange(len(y)) % 3
+    plain = grown(30, metric=metric).fit(X, y, w)
+    refined = grown(30, metric=metric, refine="margin").fit(X, y, w)
+    there = plain.at(30, X, y, w)
+    np.testing.assert_array_equal(there.cluster_centers_, refined.cluster_centers_)
+    np.testing.assert_array_equal(there.labels_, refined.labels_)
+    assert there.path_.refined.tolist() == [True]
+    few = refined.at(16)
+    np.testing.assert_array_equal(few.cluster_centers_, plain.at(16).cluster_centers_)
+    better = refined.at(16, X, y, w)
+    assert better.n_clusters_ == few.n_clusters_ == 16
+    assert better.cluster_ids_.tolist() == few.cluster_ids_.tolist()
+    assert better.score(X, y, w) > few.score(X, y, w)
+    assert set(better.changes_.change) == {"moved"}
+
+
+def test_a_model_on_the_path_says_whether_it_is_refined(digits):
+    X, y = digits
+    model = grown(30, refine="margin").fit(X, y)
+    assert model.path_.refined.tolist() == [False] * (len(model.path_) - 1) + [True]
+    assert "1 of them refined" in repr(model.path_)
+    few = model.at(20)
+    assert (few.n_clusters_, few.max_clusters, few.refine) == (16, 16, None)
+    assert (model.at(30).max_clusters, model.at(30).refine) == (30, "margin")
+    assert (model.at(20, X, y).max_clusters, model.at(20, X, y).refine) == (16, "margin")
+    assert "none of them refined" in repr(grown(20).fit(X, y).path_)
+    auto = grown("auto", refine="margin").fit(X, y)
+    assert auto.path_.refined.tolist() == [False] + [True] * (len(auto.path_) - 1)
+    assert auto.at(int(auto.path_.clusters[1])).refine == "margin"
+    assert auto.at(1).refine is None
+
+
+def test_a_learned_metric_is_refined_with_the_model(digits):
+    X, y = digits
+    model = grown(30, metric="learned").fit(X, y)
+    few, better = model.at(16), model.at(16, X, y)
+    assert few.components_.shape == better.components_.shape
+    assert (few.components_ != better.components_).any()
+    assert better.score(X, y) > few.score(X, y)
+
+
+def test_rows_to_refine_on_have_classes_of_the_model(digits):
+    X, y = digits
+    model = grown(20).fit(X, y)
+    with pytest.raises(ValueError, match="y has the class 10, for which the model has no"):
+        model.at(20, X, np.where(np.arange(len(y)) == 3, 10, y))
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.at(10, X[:, :3], y)
+
+
 def test_at_says_what_is_wrong(digits):
     X, y = digits
-    model = DiscriminativeKMeans(20)
+    model = grown(20)
     with pytest.raises(ValueError, match="not fitted"):
         model.at(10)
     model.fit(X, y)
@@ -113,7 +173,7 @@ def test_at_says_what_is_wrong(digits):
 
 def test_one_can_go_on_from_a_model_on_the_path(digits):
     X, y = digits
-    model = DiscriminativeKMeans(60).fit(X[:400], y[:400])
+    model = grown(60).fit(X[:400], y[:400])
     there = pickle.loads(pickle.dumps(model.at(25)))
     before = there.n_clusters_
     there.set_params(max_clusters=30).partial_fit(X[400:], y[400:])
@@ -125,10 +185,10 @@ def test_one_can_go_on_from_a_model_on_the_path(digits):
 
 def test_a_long_path_is_thinned(digits, monkeypatch):
     X, y = digits
-    whole = DiscriminativeKMeans().fit(X, y)
+    whole = grown().fit(X, y)
     monkeypatch.setattr(trail, "_MIN_VALUES", 1)
     monkeypatch.setattr(trail, "_MAX_TIMES_LARGEST", 2)
-    thin = DiscriminativeKMeans().fit(X, y)
+    thin = grown().fit(X, y)
     counts = thin.path_.clusters
     assert 3 <= len(counts) < len(whole.path_)
     assert counts[0] == 1
@@ -183,15 +243,13 @@ AUTO = [{"growth": "paper"}, {"growth": "best"}, {"growth": "best", "refine": "m
 def test_order_weights_and_engine_do_not_matter_to_auto(digits, parameters):
     X, y = (part[digits[1] % 7 == 1][:120] for part in digits)  # 1 and 8
     rng = np.random.default_rng(0)
-    model = DiscriminativeKMeans("auto", n_threads=1, **parameters).fit(X, y)
+    model = grown("auto", n_threads=1, **parameters).fit(X, y)
     order = rng.permutation(len(X))
     others = [
-        DiscriminativeKMeans("auto", n_threads=2, **parameters).fit(X[order], y[order]),
-        DiscriminativeKMeans("auto", memory_mb=1, **parameters).fit(X, y),
-        DiscriminativeKMeans("auto", **parameters).fit(
-            np.concatenate([X, X]), np.concatenate([y, y])
-        ),
-        DiscriminativeKMeans("auto", **parameters).fit(X, y, np.full(len(X), 0.1)),
+        grown("auto", n_threads=2, **parameters).fit(X[order], y[order]),
+        grown("auto", memory_mb=1, **parameters).fit(X, y),
+        grown("auto", **parameters).fit(np.concatenate([X, X]), np.concatenate([y, y])),
+        grown("auto", **parameters).fit(X, y, np.full(len(X), 0.1)),
     ]
     for other in others:
         # Twice as many rows are rounded otherwise in refinement.
@@ -200,10 +258,10 @@ def test_order_weights_and_engine_do_not_matter_to_auto(digits, parameters):
     for other in others[:2]:
         np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)
     w = rng.integers(0, 3, len(X))
-    weighted = DiscriminativeKMeans("auto", **parameters).fit(X, y, w)
-    repeated = DiscriminativeKMeans("auto", **parameters).fit(np.repeat(X, w, 0), np.repeat(y, w))
+    weighted = grown("auto", **parameters).fit(X, y, w)
+    repeated = grown("auto", **parameters).fit(np.repeat(X, w, 0), np.repeat(y, w))
     np.testing.assert_array_equal(weighted.cluster_centers_, repeated.cluster_centers_)
-    sparse = DiscriminativeKMeans("auto", **parameters).fit(sp.csr_matrix(X), y)
+    sparse = grown("auto", **parameters).fit(sp.csr_matrix(X), y)
     assert sparse.n_clusters_ == model.n_clusters_
 
 
@@ -212,7 +270,7 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     n = 150 if "refine" in parameters else 300
     X, y = (part[:n] for part in digits)
     y = np.where(np.random.default_rng(0).random(n) < 0.15, y[::-1], y)  # no model is perfect
-    model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+    model = grown("auto", **parameters).fit(X, y)
     hashes, items = items_of(X, y, np.ones(n))
     part = hold_out(items, 10)
     held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y])
@@ -221,7 +279,7 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     # The same models come out where the held-out rows are not there at all.
     largest = int(path.clusters.max())
     if "refine" not in parameters:
-        other = DiscriminativeKMeans(largest, **parameters).fit(X[~held], y[~held])
+        other = grown(largest, **parameters).fit(X[~held], y[~held])
         for k in path.clusters:
             wrong[k] = (other.at(int(k)).predict(X[held]) != y[held]).sum()
     for row in path:
@@ -236,7 +294,7 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
             assert row["heldout_error"] == pytest.approx(wrong[k] / held.sum())
     chosen = path.clusters == model.n_clusters_
     assert path.heldout_error[chosen][0] <= 1.2 * path.heldout_error.min() + 0.02
-    fixed = DiscriminativeKMeans(model.n_clusters_, **parameters).fit(X, y)
+    fixed = grown(model.n_clusters_, **parameters).fit(X, y)
     np.testing.assert_array_equal(model.cluster_centers_, fixed.cluster_centers_)
     assert model.labels_.shape == y.shape
     assert model.get_params()["max_clusters"] == "auto"
@@ -274,14 +332,14 @@ def many_flipped(n, seed):
 def test_auto_does_not_fit_noise(draw, parameters):
     X, y = draw(1000 if draw is not many_flipped else 2000, 0)
     X_test, y_test = draw(20_000, 1)
-    model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+    model = grown("auto", **parameters).fit(X, y)
     error = 1 - model.score(X_test, y_test)
     best = 1.0
     for k in model.path_.clusters[model.path_.clusters >= len(model.classes_)]:
-        fixed = DiscriminativeKMeans(int(k), **parameters).fit(X, y)
+        fixed = grown(int(k), **parameters).fit(X, y)
         best = min(best, 1 - fixed.score(X_test, y_test))
     assert error <= best + 0.01
-    converged = DiscriminativeKMeans(growth=parameters["growth"]).fit(X, y)
+    converged = grown(growth=parameters["growth"]).fit(X, y)
     assert model.n_clusters_ <= 0.1 * converged.n_clusters_
 
 
@@ -293,19 +351,19 @@ def test_auto_works_on_the_smallest_sets():
         ([[0.0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]),
     ):
         for parameters in AUTO:
-            model = DiscriminativeKMeans("auto", **parameters).fit(X, y)
+            model = grown("auto", **parameters).fit(X, y)
             assert model.n_clusters_ >= 1
             assert len(model.predict(X)) == len(X)
 
 
 def test_going_on_keeps_to_the_number_once_chosen(digits):
     X, y = digits
-    model = DiscriminativeKMeans("auto").fit(X[:500], y[:500])
+    model = grown("auto").fit(X[:500], y[:500])
     chosen = model.n_clusters_
     with pytest.warns(UserWarning, match="first call chose .* set max_clusters"):
         model.partial_fit(X[500:], y[500:])
     assert model.n_clusters_ <= chosen
-    again = DiscriminativeKMeans("auto", warm_start=True).fit(X[:500], y[:500])
+    again = grown("auto", warm_start=True).fit(X[:500], y[:500])
     assert again.fit(X, y).n_clusters_ <= chosen
 
 
@@ -314,7 +372,7 @@ def test_the_path_is_drawn(digits):
     from matplotlib.figure import Figure
 
     X, y = digits
-    model = DiscriminativeKMeans("auto").fit(X, y)
+    model = grown("auto").fit(X, y)
     display = model.path_.plot()
     labels = display.ax_.get_legend_handles_labels()[1]
     assert labels == ["training rows", "held-out rows"]
@@ -324,6 +382,6 @@ def test_the_path_is_drawn(digits):
     ax = Figure().subplots()
     from dkmeans.plots.path import PathDisplay
 
-    other = PathDisplay.from_estimator(model).plot(ax)
+    other = PathDisplay.from_estimator(model, ax=ax)
     assert other.ax_ is ax
     assert f"{model.n_clusters_} clusters" in str(other.ax_.get_legend_handles_labels()[1])

@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_selection import VarianceThreshold
@@ -28,7 +29,7 @@ from sklearn.preprocessing import (
 from test_files import CODES, ROWS, assert_same, forge, there_and_back
 from test_table_pipeline import mixed
 
-from dkmeans import DiscriminativeKMeans, ModelFileError, load, save, table_pipeline
+from dkmeans import ModelFileError, load, save, table_pipeline
 from dkmeans.files import preprocessing
 from dkmeans.files.packing import pack_arrays, unpack_arrays
 from dkmeans.files.refusal import RefusedError
@@ -60,7 +61,7 @@ TRANSFORMERS = {
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_pipelines_come_back(tmp_path, name):
-    model = make_pipeline(TRANSFORMERS[name], DiscriminativeKMeans(6)).fit(ROWS, CODES)
+    model = make_pipeline(TRANSFORMERS[name], grown(6)).fit(ROWS, CODES)
     again = there_and_back(model, tmp_path)
     assert_same(model[-1], again[-1])
     assert [n for n, _ in again.steps] == [n for n, _ in model.steps]
@@ -70,7 +71,7 @@ def test_pipelines_come_back(tmp_path, name):
 
 def test_arrays_come_back_in_the_order_of_c(tmp_path):
     pca = PCA(2, random_state=0, svd_solver="randomized")
-    model = make_pipeline(pca, DiscriminativeKMeans(6)).fit(ROWS, CODES)
+    model = make_pipeline(pca, grown(6)).fit(ROWS, CODES)
     again = there_and_back(model, tmp_path)
     np.testing.assert_array_equal(again[0].components_, pca.components_)
     # The order of values in memory, and with it that of sums, may be another.
@@ -79,7 +80,7 @@ def test_arrays_come_back_in_the_order_of_c(tmp_path):
 
 def test_table_pipelines_come_back(tmp_path):
     frame, y = mixed()
-    model = table_pipeline(frame, DiscriminativeKMeans(6)).fit(frame, y)
+    model = table_pipeline(frame, grown(6)).fit(frame, y)
     again = there_and_back(model, tmp_path)
     assert_same(model[-1], again[-1])
     assert again.feature_names_in_.tolist() == frame.columns.tolist()
@@ -113,7 +114,7 @@ def test_other_transformers_are_refused(tmp_path, step, message):
     import pandas as pd
 
     rows = pd.DataFrame(ROWS, columns=list("wxyz"))
-    model = make_pipeline(step, DiscriminativeKMeans(4)).fit(rows, CODES)
+    model = make_pipeline(step, grown(4)).fit(rows, CODES)
     with pytest.raises(TypeError, match=message):
         save(model, tmp_path / "model.dkm")
     assert not list(tmp_path.iterdir())
@@ -128,7 +129,7 @@ def test_pipelines_that_do_not_end_in_a_model_are_refused(tmp_path):
 
 def with_pipeline(tmp_path, data):
     """A file with another pipeline in it than the one that was saved, and a right checksum."""
-    model = make_pipeline(MinMaxScaler(), DiscriminativeKMeans(4)).fit(ROWS, CODES)
+    model = make_pipeline(MinMaxScaler(), grown(4)).fit(ROWS, CODES)
     save(model, tmp_path / "model.dkm")
 
     def change(document, arrays):
@@ -235,7 +236,7 @@ def test_files_of_models_with_large_sums_are_small(tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 2000)
     X = rng.integers(0, 255, (2000, 300)) * (rng.random((2000, 300)) < 0.3) + 9.0 * y[:, None]
-    model = DiscriminativeKMeans(20).fit(X, y)
+    model = grown(20).fit(X, y)
     again = there_and_back(model, tmp_path)
     assert_same(model, again)
     sums = model._fitted.earlier_rows.sums.nbytes
@@ -244,7 +245,7 @@ def test_files_of_models_with_large_sums_are_small(tmp_path):
 
 @pytest.mark.parametrize("parameters", [{}, {"growth": "paper"}, {"max_clusters": "auto"}])
 def test_models_on_the_way_are_kept_on_request(tmp_path, parameters):
-    model = DiscriminativeKMeans(**{"max_clusters": 12} | parameters).fit(ROWS, CODES)
+    model = grown(**{"max_clusters": 12} | parameters).fit(ROWS, CODES)
     again = there_and_back(model, tmp_path, with_path=True)
     assert_same(model, again)
     for k in model.path_.clusters:
@@ -271,7 +272,7 @@ FORGED_WAYPOINTS = {
 
 @pytest.mark.parametrize("name", FORGED_WAYPOINTS)
 def test_forged_models_on_the_way_are_refused(tmp_path, name):
-    DiscriminativeKMeans(4).fit(ROWS, CODES).save(tmp_path / "model.dkm", with_path=True)
+    grown(4).fit(ROWS, CODES).save(tmp_path / "model.dkm", with_path=True)
 
     def change(document, arrays):
         for key in [key for key in arrays if key.startswith("waypoints.")]:

@@ -6,18 +6,18 @@ import sys
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_digits, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.progress import listening
 
 X, y = load_iris(return_X_y=True)
 
 
 def test_log_has_a_line_per_round(caplog):
-    model = DiscriminativeKMeans(8, verbose=1).fit(X, y)
+    model = grown(8, verbose=1).fit(X, y)
     title, *lines = [r.getMessage() for r in caplog.records if r.name == "dkmeans"]
     assert title.split() == ["round", "phase", "clusters", "impurity", "seconds"]
     assert len(lines) == model.n_iter_
@@ -28,7 +28,7 @@ def test_log_has_a_line_per_round(caplog):
 def test_verbose_2_tells_of_every_pass_and_verbose_1_of_trials(caplog):
     def lines(verbose):
         caplog.clear()
-        DiscriminativeKMeans("auto", refine="margin", verbose=verbose).fit(X[::3], y[::3])
+        grown("auto", refine="margin", verbose=verbose).fit(X[::3], y[::3])
         return [r.getMessage() for r in caplog.records]
 
     short, long = lines(1), lines(2)
@@ -42,7 +42,7 @@ def test_log_respects_the_level_of_the_logger(caplog):
     logger = logging.getLogger("dkmeans")
     logger.setLevel(logging.WARNING)
     try:
-        DiscriminativeKMeans(8, verbose=1).fit(X, y)
+        grown(8, verbose=1).fit(X, y)
     finally:
         logger.setLevel(logging.NOTSET)
     assert not caplog.records
@@ -67,16 +67,16 @@ def test_log_goes_to_stderr_where_logging_is_not_set_up():
 @pytest.mark.parametrize("verbose", [-1, 1.5, "yes"])
 def test_verbose_is_checked(verbose):
     with pytest.raises(ValueError, match=r"verbose=.* is not accepted: it must be an integer >= 0"):
-        DiscriminativeKMeans(verbose=verbose).fit(X, y)
+        grown(verbose=verbose).fit(X, y)
 
 
 def test_listening_changes_nothing():
-    alone = DiscriminativeKMeans(8, refine="margin").fit(X, y)
+    alone = grown(8, refine="margin").fit(X, y)
     steps = []
     with listening(steps.append):
-        heard = make_pipeline(StandardScaler(), DiscriminativeKMeans(8)).fit(X, y)
-        again = DiscriminativeKMeans(8, refine="margin").fit(X, y)
-    DiscriminativeKMeans(8).fit(X, y)
+        heard = make_pipeline(StandardScaler(), grown(8)).fit(X, y)
+        again = grown(8, refine="margin").fit(X, y)
+    grown(8).fit(X, y)
     assert len(steps) == heard[-1].n_iter_ + again.n_iter_
     assert steps[-1].record["clusters"] == 8
     np.testing.assert_array_equal(again.cluster_centers_, alone.cluster_centers_)
@@ -85,13 +85,13 @@ def test_listening_changes_nothing():
 @pytest.mark.parametrize("at", [2, 12])  # while growing, while refining
 def test_a_listener_may_end_the_fit(at):
     X, y = load_digits(return_X_y=True)
-    whole = DiscriminativeKMeans(40, refine="margin").fit(X, y)
+    whole = grown(40, refine="margin").fit(X, y)
     assert whole.history_.phase[1] == "grow"
     assert whole.history_.phase[11] == "refine"
     with listening(lambda step: step.record["round"] == at):
-        model = DiscriminativeKMeans(40, refine="margin").fit(X, y)
-    grown = int((whole.history_.phase == "grow").sum())
-    assert model.n_iter_ == len(model.history_.round) == min(at, grown)
+        model = grown(40, refine="margin").fit(X, y)
+    n_growing = int((whole.history_.phase == "grow").sum())
+    assert model.n_iter_ == len(model.history_.round) == min(at, n_growing)
     assert not model.converged_
     assert (model.labels_ == model.predict_cluster(X)).all()
     assert model.n_clusters_ == whole.history_.clusters[model.n_iter_ - 1]
@@ -101,7 +101,7 @@ def test_a_listener_may_end_the_fit(at):
 def test_scoring_monitor_sees_every_round():
     callback = pytest.importorskip("sklearn.callback")
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = DiscriminativeKMeans(8, refine="margin").set_callbacks(monitor)
+    model = grown(8, refine="margin").set_callbacks(monitor)
     weights = np.linspace(1, 2, len(y))
     model.fit(X, y, weights)
     rows = monitor.get_logs().data
@@ -109,18 +109,18 @@ def test_scoring_monitor_sees_every_round():
     assert len(rounds) == model.n_iter_
     assert rounds[-1] == model.score(X, y, weights)
     assert rounds[0] < 1
-    plain = DiscriminativeKMeans(8, refine="margin").fit(X, y, weights)
+    plain = grown(8, refine="margin").fit(X, y, weights)
     np.testing.assert_array_equal(plain.cluster_centers_, model.cluster_centers_)
 
 
 def test_scoring_monitor_sees_the_search_for_the_number_of_clusters():
     callback = pytest.importorskip("sklearn.callback")
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = DiscriminativeKMeans("auto").set_callbacks(monitor).fit(X, y)
+    model = grown("auto").set_callbacks(monitor).fit(X, y)
     tasks = [row["task_name"] for row in monitor.get_logs().data]
     assert tasks.count("trial") > 0
     assert tasks.count("round") == model.n_iter_
-    plain = DiscriminativeKMeans("auto").fit(X, y)
+    plain = grown("auto").fit(X, y)
     np.testing.assert_array_equal(plain.cluster_centers_, model.cluster_centers_)
 
 
@@ -133,10 +133,10 @@ def test_a_listener_may_end_the_search_for_the_number_of_clusters(tmp_path):
             return step.is_trial and step.record["clusters"] >= 3
 
         with listening(hear):
-            model = DiscriminativeKMeans("auto", growth="paper", **parameters).fit(X, y)
+            model = grown("auto", growth="paper", **parameters).fit(X, y)
         return model, trials
 
-    whole = DiscriminativeKMeans("auto", growth="paper").fit(X, y)
+    whole = grown("auto", growth="paper").fit(X, y)
     model, trials = search()
     assert max(trials[:-1], default=0) < 3 <= trials[-1]
     assert model.path_.clusters.max() <= max(3, trials[-1]) < whole.path_.clusters.max()
@@ -150,7 +150,7 @@ def test_ctrl_c_during_the_search_leaves_the_estimator_as_it_was():
         assert step.is_trial
         raise KeyboardInterrupt
 
-    model = DiscriminativeKMeans(6).fit(X, y).set_params(max_clusters="auto")
+    model = grown(6).fit(X, y).set_params(max_clusters="auto")
     before = dict(vars(model))
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
         model.fit(X, y)
@@ -160,7 +160,7 @@ def test_ctrl_c_during_the_search_leaves_the_estimator_as_it_was():
 def test_progress_bar_of_a_pipeline(capsys):
     callback = pytest.importorskip("sklearn.callback")
     pytest.importorskip("rich")
-    model = make_pipeline(StandardScaler(), DiscriminativeKMeans(8))
+    model = make_pipeline(StandardScaler(), grown(8))
     model.set_callbacks(callback.ProgressBar()).fit(X, y)
     assert "DiscriminativeKMeans - fit" in capsys.readouterr().out
 
@@ -175,13 +175,13 @@ def test_a_callback_may_end_the_fit():
         def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
             return fitted_estimator is not None and fitted_estimator.n_clusters_ >= 5
 
-    model = DiscriminativeKMeans().set_callbacks(Enough()).fit(X, y)
-    assert 5 <= model.n_clusters_ < DiscriminativeKMeans().fit(X, y).n_clusters_
+    model = grown().set_callbacks(Enough()).fit(X, y)
+    assert 5 <= model.n_clusters_ < grown().fit(X, y).n_clusters_
 
 
 def test_callbacks_leave_nothing_behind_after_an_error():
     callback = pytest.importorskip("sklearn.callback")
-    model = DiscriminativeKMeans(8).set_callbacks(callback.ScoringMonitor(scoring="accuracy"))
+    model = grown(8).set_callbacks(callback.ScoringMonitor(scoring="accuracy"))
     with pytest.raises(ValueError):
         model.fit(X, y[:-1])
     with pytest.raises(ValueError), listening(lambda step: bad()):

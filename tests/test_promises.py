@@ -15,10 +15,11 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans import OverfittingWarning
 from dkmeans.passes import assignment
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -46,9 +47,9 @@ def assert_same(a, b):
 def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weighted):
     X, y = noisy(600, dtype=dtype)
     w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
-    first = DiscriminativeKMeans(n_threads=1).fit(X, y, w)
+    first = grown(n_threads=1).fit(X, y, w)
     for n_threads, memory_mb in ((1, 0.05), (2, None), (2, 0.3), (3, 0.05)):
-        again = DiscriminativeKMeans(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
+        again = grown(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
         assert_same(first, again)
 
 
@@ -57,7 +58,7 @@ def test_bit_identical_for_any_number_of_threads_and_memory_budget(dtype, weight
 def test_bit_identical_with_the_best_growth_and_refinement(dtype, weighted):
     X, y = noisy(400, dtype=dtype)
     w = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
-    model = DiscriminativeKMeans(30, growth="best", refine="margin")
+    model = grown(30, growth="best", refine="margin")
     first = clone(model).set_params(n_threads=1).fit(X, y, w)
     for n_threads, memory_mb in ((1, 0.05), (2, None), (3, 0.3)):
         again = clone(model).set_params(n_threads=n_threads, memory_mb=memory_mb).fit(X, y, w)
@@ -70,7 +71,8 @@ import hashlib, sys, numpy as np
 from sklearn.datasets import load_digits
 from dkmeans import DiscriminativeKMeans
 X, y = load_digits(return_X_y=True)
-m = DiscriminativeKMeans(60, memory_mb=float(sys.argv[1])).fit(X.astype(np.float32), y)
+m = DiscriminativeKMeans(60, refine=None, metric="euclidean", memory_mb=float(sys.argv[1]))
+m.fit(X.astype(np.float32), y)
 print(hashlib.sha256(m.cluster_centers_.tobytes() + m.labels_.tobytes()).hexdigest())
 """
     found = {
@@ -93,13 +95,13 @@ def test_nothing_random_is_used_in_fit(monkeypatch):
     for name in ("default_rng", "random", "rand", "randn", "permutation", "shuffle", "choice"):
         monkeypatch.setattr(np.random, name, refuse)
     X = np.arange(40.0).reshape(20, 2) % 7
-    DiscriminativeKMeans().fit(X, np.arange(20) % 3)
+    grown().fit(X, np.arange(20) % 3)
 
 
 @given(data=strategies.labelled(), parameters=strategies.parameters, seed=st.integers(0, 99))
 def test_labels_are_those_of_predict_cluster_and_of_transform(data, parameters, seed):
     X, y = data
-    model = DiscriminativeKMeans(**parameters).fit(X, y)
+    model = grown(**parameters).fit(X, y)
     assert (model.labels_ == model.predict_cluster(X)).all()
     assert (model.labels_ == model.transform(X).argmin(axis=1)).all()
     new = X[np.random.default_rng(seed).permutation(len(X))] * X.dtype.type(0.75)
@@ -111,7 +113,7 @@ def test_labels_are_those_of_predict_cluster_and_of_transform(data, parameters, 
 def test_no_prototype_is_empty(data, parameters, extra):
     X, y, w = data
     for budget in (None, int(y.max()) + 1 + extra):
-        model = DiscriminativeKMeans(budget, **parameters).fit(X, y, w)
+        model = grown(budget, **parameters).fit(X, y, w)
         assert (model.cluster_sizes_ > 0).all()
         np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, w))
 
@@ -124,9 +126,9 @@ def test_no_prototype_is_empty(data, parameters, extra):
 def test_a_weight_equals_the_row_so_many_times(data, parameters, extra):
     X, y, w = data
     budget = None if extra is None else int(y.max()) + 1 + extra
-    weighted = DiscriminativeKMeans(budget, **parameters).fit(X, y, w)
+    weighted = grown(budget, **parameters).fit(X, y, w)
     again = np.repeat(np.arange(len(y)), w.astype(int))
-    repeated = DiscriminativeKMeans(budget, **parameters).fit(X[again], y[again])
+    repeated = grown(budget, **parameters).fit(X[again], y[again])
     assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
     assert (weighted.labels_[again] == repeated.labels_).all()
     assert (weighted.cluster_sizes_ == repeated.cluster_sizes_).all()
@@ -139,7 +141,7 @@ def test_a_weight_equals_the_row_so_many_times(data, parameters, extra):
 )
 def test_weights_times_a_constant_change_nothing(data, parameters, factor):
     X, y, w = data
-    one, other = (DiscriminativeKMeans(**parameters).fit(X, y, v) for v in (w, w * factor))
+    one, other = (grown(**parameters).fit(X, y, v) for v in (w, w * factor))
     assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
     assert (one.labels_ == other.labels_).all()
     np.testing.assert_allclose(other.cluster_sizes_, one.cluster_sizes_ * factor, rtol=1e-12)
@@ -149,9 +151,9 @@ def test_weights_times_a_constant_change_nothing(data, parameters, factor):
 @given(data=strategies.weighted())
 def test_a_row_of_weight_zero_takes_no_part_but_gets_a_label(data):
     X, y, w = data
-    model = DiscriminativeKMeans().fit(X, y, w)
+    model = grown().fit(X, y, w)
     part = w > 0
-    alone = DiscriminativeKMeans().fit(X[part], y[part], w[part])
+    alone = grown().fit(X[part], y[part], w[part])
     assert model.cluster_centers_.tobytes() == alone.cluster_centers_.tobytes()
     assert (model.labels_ == model.predict_cluster(X)).all()
 
@@ -160,8 +162,8 @@ def test_a_row_of_weight_zero_takes_no_part_but_gets_a_label(data):
 def test_the_order_of_rows_changes_nothing(data, parameters, seed):
     X, y, w = data
     order = np.random.default_rng(seed).permutation(len(y))
-    one = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    other = DiscriminativeKMeans(**parameters).fit(X[order], y[order], w[order])
+    one = grown(**parameters).fit(X, y, w)
+    other = grown(**parameters).fit(X[order], y[order], w[order])
     assert one.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
     assert (one.labels_[order] == other.labels_).all()
     assert one.inertia_ == other.inertia_
@@ -169,8 +171,8 @@ def test_the_order_of_rows_changes_nothing(data, parameters, seed):
 
 def test_the_names_of_classes_change_nothing():
     X, y = noisy(500)
-    numbers = DiscriminativeKMeans().fit(X, y)
-    letters = DiscriminativeKMeans().fit(X, np.array(list("abcde"))[y])
+    numbers = grown().fit(X, y)
+    letters = grown().fit(X, np.array(list("abcde"))[y])
     assert numbers.cluster_centers_.tobytes() == letters.cluster_centers_.tobytes()
     assert letters.predict(X[:1])[0] in "abcde"
 
@@ -178,8 +180,8 @@ def test_the_names_of_classes_change_nothing():
 @given(data=strategies.weighted(), parameters=strategies.parameters)
 def test_dense_equals_csr(data, parameters):
     X, y, w = data
-    dense = DiscriminativeKMeans(**parameters).fit(X, y, w)
-    sparse = DiscriminativeKMeans(**parameters).fit(sp.csr_array(X), y, w)
+    dense = grown(**parameters).fit(X, y, w)
+    sparse = grown(**parameters).fit(sp.csr_array(X), y, w)
     assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
     assert (dense.labels_ == sparse.labels_).all()
     assert dense.transform(X).tobytes() == sparse.transform(sp.csr_array(X)).tobytes()
@@ -188,8 +190,8 @@ def test_dense_equals_csr(data, parameters):
 
 def test_dense_equals_csr_on_digits():
     X, y = load_digits(return_X_y=True)
-    dense = DiscriminativeKMeans().fit(X, y)
-    sparse = DiscriminativeKMeans().fit(sp.csr_array(X), y)
+    dense = grown().fit(X, y)
+    sparse = grown().fit(sp.csr_array(X), y)
     assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
     assert dense.predict_proba(X).tobytes() == sparse.predict_proba(sp.csr_matrix(X)).tobytes()
 
@@ -197,7 +199,7 @@ def test_dense_equals_csr_on_digits():
 @given(data=strategies.labelled(), seed=st.integers(0, 99))
 def test_ties_fall_the_same_way_in_predict_and_predict_proba(data, seed):
     X, y = data
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     rng = np.random.default_rng(seed)
     middles = (X[rng.permutation(len(X))].astype(float) + X) / 2  # ties between prototypes
     for rows in (X, middles.astype(X.dtype)):
@@ -213,7 +215,7 @@ def test_ties_fall_the_same_way_in_predict_and_predict_proba(data, seed):
 @given(data=strategies.labelled(), scale=st.sampled_from([1.0, 1e6, 1e11]))
 def test_probabilities_sum_to_one_however_far_the_rows(data, scale):
     X, y = data
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     rows = (X * X.dtype.type(scale) + X.dtype.type(scale)).astype(X.dtype)
     p = model.predict_proba(rows)
     assert np.isfinite(p).all()
@@ -224,7 +226,7 @@ def test_probabilities_sum_to_one_however_far_the_rows(data, scale):
 
 def test_float32_stays_float32_without_a_float64_copy():
     X, y = noisy(8000, 128, np.float32, n_classes=3)
-    model = DiscriminativeKMeans(max_clusters=12, memory_mb=1, n_threads=2)
+    model = grown(max_clusters=12, memory_mb=1, n_threads=2)
     model.fit(X[:100], y[:100])  # whatever is set up once is set up now
     tracemalloc.start()
     model.fit(X, y)
@@ -242,7 +244,7 @@ def test_memory_does_not_grow_with_clusters_times_classes():
     y = np.arange(4000) % 400
     X = rng.normal(size=(400, 64))[y] + 0.3 * rng.normal(size=(4000, 64))
     tracemalloc.start()
-    DiscriminativeKMeans(max_clusters=800, memory_mb=8).fit(X, y)
+    grown(max_clusters=800, memory_mb=8).fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60e6
@@ -256,7 +258,7 @@ def test_data_far_from_the_origin_lose_no_accuracy(dtype):
     moved = rng.normal(size=(300, 2)).astype(dtype) + shift
     X, y = moved - shift, rng.integers(0, 3, 300)
     for growth in ("best", "paper"):
-        model = DiscriminativeKMeans(growth=growth)
+        model = grown(growth=growth)
         here, there = model.fit(X, y), clone(model).fit(moved, y)
         assert there.score(moved, y) == 1.0
     # The paper's rounds depend on means alone, whose rounding is all that can differ.
@@ -275,19 +277,19 @@ def test_inputs_are_never_written_to(tmp_path):
     X_map = np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape)
     for array in (y, w):
         array.flags.writeable = False
-    model = DiscriminativeKMeans().fit(X_map, y, w)
+    model = grown().fit(X_map, y, w)
     for method in ("predict", "transform", "predict_proba", "predict_cluster"):
         getattr(model, method)(X_map)
     sparse = sp.csr_array(X)
     for array in (sparse.data, sparse.indices, sparse.indptr):
         array.flags.writeable = False
-    DiscriminativeKMeans().fit(sparse, y)
+    grown().fit(sparse, y)
     assert (X_map == X).all()
 
 
 def test_ctrl_c_leaves_the_estimator_as_it_was(monkeypatch):
     X, y = noisy(600)
-    model = DiscriminativeKMeans(max_clusters=9, n_threads=2).fit(X, y)
+    model = grown(max_clusters=9, n_threads=2).fit(X, y)
     before = {name: np.copy(getattr(model, name)) for name in FITTED}
     calls = []
 
@@ -310,7 +312,7 @@ def test_ctrl_c_leaves_the_estimator_as_it_was(monkeypatch):
 
 def test_pruning_keeps_training_accuracy_with_fewer_prototypes():
     X, y = noisy(1500, 2)
-    full, pruned = DiscriminativeKMeans().fit(X, y), DiscriminativeKMeans(prune=True).fit(X, y)
+    full, pruned = grown().fit(X, y), grown(prune=True).fit(X, y)
     assert pruned.n_clusters_ < full.n_clusters_
     assert pruned.score(X, y) == full.score(X, y) == 1.0
     assert (pruned.labels_ == pruned.predict_cluster(X)).all()
@@ -323,20 +325,20 @@ def test_warns_when_a_large_share_of_rows_become_prototypes():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
     with pytest.warns(OverfittingWarning, match=r"max_clusters.*min_cluster_size"):
-        DiscriminativeKMeans().fit(X, y)
+        grown().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DiscriminativeKMeans(max_clusters=20).fit(X, y)
-        DiscriminativeKMeans().fit(np.arange(100.0)[:, None], np.arange(100) // 50)
+        grown(max_clusters=20).fit(X, y)
+        grown().fit(np.arange(100.0)[:, None], np.arange(100) // 50)
 
 
 def test_class_weights_are_weights():
     X, y = noisy(600, 2, n_classes=3)
-    by_class = DiscriminativeKMeans(max_clusters=12, class_weight={0: 5, 1: 1, 2: 0.5}).fit(X, y)
-    by_row = DiscriminativeKMeans(max_clusters=12).fit(X, y, np.array([5, 1, 0.5])[y])
+    by_class = grown(max_clusters=12, class_weight={0: 5, 1: 1, 2: 0.5}).fit(X, y)
+    by_row = grown(max_clusters=12).fit(X, y, np.array([5, 1, 0.5])[y])
     assert by_class.cluster_centers_.tobytes() == by_row.cluster_centers_.tobytes()
     assert by_class.cluster_sizes_.sum() == 600  # sizes are sums of sample_weight
-    balanced = DiscriminativeKMeans(max_clusters=12, class_weight="balanced")
+    balanced = grown(max_clusters=12, class_weight="balanced")
     repeated = np.concatenate([np.arange(600), np.flatnonzero(y == 0)])
     w = np.where(y == 0, 2.0, 1.0)
     weighted = balanced.fit(X, y, w).cluster_centers_
@@ -349,7 +351,7 @@ def test_class_weights_are_weights():
 def test_real_weights_in_any_order(class_weight, refine):
     X, y = noisy(60, 2, n_classes=3)
     w = np.random.default_rng(0).uniform(0, 2, len(y))
-    model = DiscriminativeKMeans(8, growth="paper", class_weight=class_weight, refine=refine)
+    model = grown(8, growth="paper", class_weight=class_weight, refine=refine)
     one, conflict = clone(model).fit(X, y, w), clone(model).fit(np.zeros((60, 1)), y, w)
     for seed in range(2):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -370,7 +372,7 @@ def test_whole_weights_times_class_weights(refine):
     w = np.random.default_rng(0).integers(0, 8, len(y)).astype(float)
     again = np.repeat(np.arange(len(y)), w.astype(int))
     for class_weight in ("balanced", {0: 0.3, 2: np.pi}):
-        model = DiscriminativeKMeans(8, growth="paper", class_weight=class_weight, refine=refine)
+        model = grown(8, growth="paper", class_weight=class_weight, refine=refine)
         weighted, repeated = clone(model).fit(X, y, w), clone(model).fit(X[again], y[again])
         assert weighted.cluster_centers_.tobytes() == repeated.cluster_centers_.tobytes()
         assert weighted.cluster_sizes_.tobytes() == repeated.cluster_sizes_.tobytes()
@@ -384,7 +386,7 @@ def test_means_are_rounded_once_whatever_the_range_of_a_column(whole, orders):
         X = rng.normal(size=(45, 2)) * 10.0 ** rng.integers(-orders, orders + 1, (45, 2))
         y, w = rng.integers(0, 3, 45), rng.integers(1, 7, 45).astype(float)
         w = w if whole else rng.uniform(0.5, 2, 45)
-        model = DiscriminativeKMeans(growth="paper").fit(X, y, w)
+        model = grown(growth="paper").fit(X, y, w)
         for cell, center in enumerate(model.cluster_centers_):
             rows = np.flatnonzero(model.labels_ == cell)
             weights = [Fraction(v) for v in w[rows]]
@@ -397,7 +399,7 @@ def test_beyond_that_range_means_are_off_by_little_of_the_largest_value():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(45, 2)) * 10.0 ** rng.integers(-60, 61, (45, 2))
     y = rng.integers(0, 3, 45)
-    model = DiscriminativeKMeans(growth="paper").fit(X, y)
+    model = grown(growth="paper").fit(X, y)
     for cell, center in enumerate(model.cluster_centers_):
         columns = X[model.labels_ == cell].T
         exact = [float(sum(map(Fraction, column)) / len(column)) for column in columns]
@@ -408,15 +410,15 @@ def test_min_cluster_size_is_a_sum_of_sample_weights():
     X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [2.0]])
     y = np.array([0, 0, 0, 1, 1, 1])
     w = np.full(6, 0.1)
-    assert DiscriminativeKMeans(min_cluster_size=0.3).fit(X, y, w).n_clusters_ == 2
-    assert DiscriminativeKMeans(min_cluster_size=0.31).fit(X, y, w).n_clusters_ == 1
+    assert grown(min_cluster_size=0.3).fit(X, y, w).n_clusters_ == 2
+    assert grown(min_cluster_size=0.31).fit(X, y, w).n_clusters_ == 1
 
 
 @settings(max_examples=strategies.examples(50))
 @given(data=strategies.weighted(), size=st.integers(1, 4))
 def test_converged_with_min_cluster_size_means_no_cell_holds_two_large_groups(data, size):
     X, y, w = data
-    model = DiscriminativeKMeans(min_cluster_size=size).fit(X, y, w)
+    model = grown(min_cluster_size=size).fit(X, y, w)
     assert model.converged_
     if model.conflicts_:
         return
@@ -435,7 +437,7 @@ rng = np.random.default_rng(0)
 y = np.arange(30_000) % 1000
 X = rng.normal(size=(len(y), 256)).astype(np.float32)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-model = DiscriminativeKMeans(20_000, growth="paper").fit(X, y)
+model = DiscriminativeKMeans.paper(20_000).fit(X, y)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(model.n_clusters_, (after - before) / 2**20)
 """

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
+from models import grown
 from naive import NaiveRefinement, distance, margins, relative, squared, unit_vector
 from parted import rows_of
 from sklearn.base import clone
@@ -199,8 +200,7 @@ def test_the_cost_never_ends_higher_than_it_began(data, parameters):
     X, y, w = data
     budget = int(y.max()) + 3
     before, after = (
-        DiscriminativeKMeans(budget, **parameters | {"refine": refine}).fit(X, y, w)
-        for refine in (None, "margin")
+        grown(budget, **parameters | {"refine": refine}).fit(X, y, w) for refine in (None, "margin")
     )
     assert before.n_clusters_ == after.n_clusters_
     assert before.cluster_ids_.tolist() == after.cluster_ids_.tolist()
@@ -223,7 +223,7 @@ def test_the_cost_never_ends_higher_than_it_began(data, parameters):
 @given(data=strategies.labelled(values=strategies.wild))
 def test_prototypes_never_fly_off(data):
     X, y = data
-    model = DiscriminativeKMeans(growth="best", refine="margin").fit(X, y)
+    model = grown(growth="best", refine="margin").fit(X, y)
     low, high = X.astype(float).min(axis=0), X.astype(float).max(axis=0)
     room = (high - low) * 0.5001 + np.abs(X).max() * 1e-6
     assert (model.cluster_centers_ >= low - room).all()
@@ -239,7 +239,7 @@ def digits():
 @pytest.mark.parametrize("growth", ["paper", "best"])
 def test_held_out_digits_are_recognised_better(digits, growth):
     X, X_test, y, y_test = digits
-    plain = DiscriminativeKMeans(20, growth=growth).fit(X, y)
+    plain = grown(20, growth=growth).fit(X, y)
     refined = clone(plain).set_params(refine="margin").fit(X, y)
     assert refined.n_clusters_ == plain.n_clusters_ == 20
     assert 1 - refined.score(X_test, y_test) < 0.6 * (1 - plain.score(X_test, y_test))
@@ -247,7 +247,7 @@ def test_held_out_digits_are_recognised_better(digits, growth):
 
 def test_all_that_is_fitted_belongs_together(digits):
     X, _, y, _ = digits
-    model = DiscriminativeKMeans(40, refine="margin").fit(X, y)
+    model = grown(40, refine="margin").fit(X, y)
     assert (model.labels_ == model.predict_cluster(X)).all()
     np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_))
     closest = model.transform(X).min(axis=1)
@@ -258,7 +258,7 @@ def test_all_that_is_fitted_belongs_together(digits):
     assert not refining[: len(refining) - refining.sum()].any()
     cost = np.asarray(history.cost)
     assert not np.isnan(cost).any()
-    start = DiscriminativeKMeans(40).fit(X, y)
+    start = grown(40).fit(X, y)
     prototypes = Prototypes(start.cluster_centers_, start.cluster_classes_, start.cluster_ids_)
     oracle = naive_refinement(X, y, None, prototypes, 1, 1)
     before, after = (oracle.cost(m.cluster_centers_, oracle.active, SLOPE) for m in (start, model))
@@ -322,7 +322,7 @@ def of_other_layouts_and_weights(X, y):
 def test_other_layouts_and_constant_weights_change_nothing(monkeypatch, load, size_of_compiled):
     monkeypatch.setattr(compiled, "ENOUGH", size_of_compiled)
     X, y = (part[::2] for part in load(return_X_y=True))
-    model = DiscriminativeKMeans(9, refine="margin")
+    model = grown(9, refine="margin")
     expected = clone(model).fit(X, y)
     for name, rows, labels, weights, which in of_other_layouts_and_weights(X, y):
         found = clone(model).fit(rows, labels, weights)
@@ -335,7 +335,7 @@ def test_whole_weights_are_the_rows_so_many_times(growth):
     X, y = load_wine(return_X_y=True)
     w = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
     again = np.repeat(np.arange(len(y)), w.astype(int))
-    model = DiscriminativeKMeans(15, growth=growth, refine="margin")
+    model = grown(15, growth=growth, refine="margin")
     weighted = clone(model).fit(X, y, w)
     for factor in (0.5, 4.0):
         other = clone(model).fit(X, y, factor * w)
@@ -348,7 +348,7 @@ def test_whole_weights_are_the_rows_so_many_times(growth):
 def test_many_rows_are_refined_as_few_are():
     """Sums of many terms take more slices, and are the same."""
     X, y = load_iris(return_X_y=True)
-    model = DiscriminativeKMeans(9, refine="margin")
+    model = grown(9, refine="margin")
     few, many = clone(model).fit(X, y), clone(model).fit(X, y, np.full(len(y), 3.0 * 2**20))
     assert few.cluster_centers_.tobytes() == many.cluster_centers_.tobytes()
 
@@ -361,7 +361,7 @@ def test_a_column_far_from_zero_may_be_sparse_elsewhere():
     X[:, 0] *= rng.random(120) < 0.3
     w = (rng.random(120) < 0.8).astype(float)
     X[w == 0, 2] = 0.0
-    model = DiscriminativeKMeans(9, refine="margin")
+    model = grown(9, refine="margin")
     dense, sparse = clone(model).fit(X, y, w), clone(model).fit(sp.csr_array(X), y, w)
     assert dense.cluster_centers_.tobytes() == sparse.cluster_centers_.tobytes()
     assert dense.inertia_ == sparse.inertia_
@@ -375,8 +375,8 @@ def test_far_from_the_origin_it_works_as_well():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
     X = np.round((rng.normal(size=(300, 2)) + 1.2 * y[:, None]) * 2**20) / 2**20
-    near = DiscriminativeKMeans(6, refine="margin").fit(X, y)
-    far = DiscriminativeKMeans(6, refine="margin").fit(X + 2.0**20, y)
+    near = grown(6, refine="margin").fit(X, y)
+    far = grown(6, refine="margin").fit(X + 2.0**20, y)
     np.testing.assert_allclose(far.cluster_centers_ - 2.0**20, near.cluster_centers_, atol=1e-5)
 
 
@@ -384,16 +384,16 @@ def test_the_scale_of_the_data_does_not_matter():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 3, 200)
     X = rng.normal(size=(200, 2)) + 1.2 * y[:, None]
-    one = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X, y)
-    other = DiscriminativeKMeans(8, growth="best", refine="margin").fit(X * 2.0**30, y)
+    one = grown(8, growth="best", refine="margin").fit(X, y)
+    other = grown(8, growth="best", refine="margin").fit(X * 2.0**30, y)
     assert (other.cluster_centers_ / 2.0**30).tobytes() == one.cluster_centers_.tobytes()
 
 
 def test_partial_fit_refines_on_its_first_call_only(digits):
     X, X_test, y, y_test = digits
-    model = DiscriminativeKMeans(40, refine="margin").partial_fit(X[:800], y[:800])
+    model = grown(40, refine="margin").partial_fit(X[:800], y[:800])
     assert model.history_.phase[-1] == "refine"
-    whole = DiscriminativeKMeans(40, refine="margin").fit(X[:800], y[:800])
+    whole = grown(40, refine="margin").fit(X[:800], y[:800])
     assert model.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
     model.partial_fit(X[800:], y[800:])
     assert "refine" not in set(model.history_.phase)
@@ -402,7 +402,7 @@ def test_partial_fit_refines_on_its_first_call_only(digits):
 
 def test_warm_start_goes_on_refining(digits):
     X, _, y, _ = digits
-    model = DiscriminativeKMeans(20, refine="margin", warm_start=True).fit(X, y)
+    model = grown(20, refine="margin", warm_start=True).fit(X, y)
     first = model.history_.cost[-1]
     history = model.fit(X, y).history_
     cost = np.asarray(history.cost)[np.asarray(history.phase) == "refine"]
@@ -415,7 +415,7 @@ def test_one_class_has_nothing_to_refine():
     for growth in ("paper", "best"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = DiscriminativeKMeans(growth=growth, refine="margin").fit(X, np.zeros(4))
+            model = grown(growth=growth, refine="margin").fit(X, np.zeros(4))
         assert model.n_clusters_ == 1
         np.testing.assert_array_equal(model.cluster_centers_[0], X.mean(axis=0))
 
@@ -437,7 +437,7 @@ def test_no_class_is_lost(growth):
     X = np.concatenate([rng.normal(size=(1000, 2)), rng.normal(size=(10, 2)) * 0.5 + 1])
     y = np.repeat([0, 1], [1000, 10])
     balanced, plain = (
-        DiscriminativeKMeans(10, growth=growth, refine="margin", class_weight=weights).fit(X, y)
+        grown(10, growth=growth, refine="margin", class_weight=weights).fit(X, y)
         for weights in ("balanced", None)
     )
     assert set(balanced.cluster_classes_) == set(plain.cluster_classes_) == {0, 1}

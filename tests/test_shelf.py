@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from parted import rows_of
 from sklearn.datasets import load_digits
 from strategies import examples
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.exact.grids import Scale
 from dkmeans.passes import assignment, facts, margin_search, margin_sums, pruning
 from dkmeans.passes.part import Part, Setting
@@ -243,10 +243,10 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
     monkeypatch.setattr(SpilledPart, "visit", checked_visit)
     monkeypatch.setattr(Shelf, "put", counted_put)
     monkeypatch.setattr(out_of_core, "Shelf", lambda limit: Shelf(600))
-    model = DiscriminativeKMeans(**parameters).fit(batches)
+    model = grown(**parameters).fit(batches)
     assert any(on_disk)
     assert len(compared) > 100
-    other = DiscriminativeKMeans(**parameters).fit(X, y, weights)
+    other = grown(**parameters).fit(X, y, weights)
     np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)
     np.testing.assert_array_equal(model.labels_, other.labels_)
     assert model.inertia_ == other.inertia_

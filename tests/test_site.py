@@ -21,7 +21,10 @@ QUICK = [
 ]
 SECTIONS = {"Parameters", "Returns", "Yields", "Raises", "Warns", "Attributes", "See Also"}
 SECTIONS |= {"Notes", "Examples", "References", "Warnings", "Other Parameters"}
-PAGES = sorted(DOCS.glob("*.md"))
+KINDS = ("tutorials", "how-to", "explanation", "benchmarks")
+PAGES = sorted(
+    [*DOCS.glob("*.md"), *(page for kind in KINDS for page in DOCS.glob(f"{kind}/*.md"))]
+)
 # Blocks of Python without prompts, and the test that runs them.
 RUN_ELSEWHERE = {"command-line.md": "test_guide", "big-data.md": "test_dask"}
 
@@ -50,19 +53,20 @@ def test_every_page_is_in_the_contents_once(contents):
     sections = contents.sections(text(DOCS / "index.md"))
     listed = [page for pages in sections.values() for page in pages]
     assert len(listed) == len(set(listed))
-    there = {page.stem for page in PAGES} - {"index"}
+    there = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES} - {"index"}
     assert set(listed) - {"gallery/index"} == there
     trees = contents.toctrees(text(DOCS / "index.md"))
     assert trees.count("{toctree}") == len(sections) > 1
-    assert "\nfirst-steps\n" in trees
+    assert "\ntutorials/images\n" in trees
 
 
 def test_links_out_of_the_docs_have_a_page_that_stands_for_them(contents):
     for page in PAGES:
+        folder = page.parent.relative_to(DOCS).as_posix()
         for target in re.findall(r"\]\((\.\./[^)#]+)", text(page)):
-            on_site = contents.on_site(target)
-            assert not on_site.startswith(".."), f"{page.name}: {target}"
-            assert on_site.startswith("gallery/") or (DOCS / on_site).exists()
+            on_site = (page.parent / contents.on_site(target, folder)).resolve()
+            assert on_site.is_relative_to(DOCS.resolve()), f"{page.name}: {target}"
+            assert on_site.parent.name == "gallery" or on_site.exists()
 
 
 @pytest.mark.parametrize(

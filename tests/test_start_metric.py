@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from parted import parts_of
 from strategies import examples
 
@@ -130,14 +131,14 @@ def test_degenerate_rows_are_fitted(X, n_components):
 def test_too_many_features_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_FEATURES", 3)
     with pytest.raises(ValueError, match="at most 3 features, and X has 4"):
-        DiscriminativeKMeans(metric="learned").fit(np.eye(4), [0, 1, 0, 1])
+        grown(metric="learned").fit(np.eye(4), [0, 1, 0, 1])
 
 
 def test_another_metric_cannot_be_continued():
-    model = DiscriminativeKMeans(metric="learned").fit(np.eye(4), [0, 1, 0, 1])
+    model = grown(metric="learned").fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="metric='euclidean' cannot continue"):
         model.set_params(metric="euclidean").partial_fit(np.eye(4), [0, 1, 0, 1])
-    model = DiscriminativeKMeans().fit(np.eye(4), [0, 1, 0, 1])
+    model = grown().fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="metric='learned' cannot continue"):
         model.set_params(metric="learned", warm_start=True).fit(np.eye(4), [0, 1, 0, 1])
 

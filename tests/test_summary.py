@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn import config_context
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.summary import ending, to_html
 
 
@@ -28,7 +28,7 @@ def lines(html):
 
 
 def test_the_summary_is_below_the_diagram_of_scikit_learn(iris):
-    model = DiscriminativeKMeans(max_clusters=6).fit(*iris)
+    model = grown(max_clusters=6).fit(*iris)
     html = model._repr_html_()
     assert model._repr_mimebundle_(include=None, exclude=None)["text/html"].endswith(to_html(model))
     assert html.index("sk-container-id") < html.index("dkmeans-summary")
@@ -37,7 +37,7 @@ def test_the_summary_is_below_the_diagram_of_scikit_learn(iris):
 
 
 def test_the_summary_tells_clusters_classes_rounds_and_inertia(iris):
-    model = DiscriminativeKMeans(max_clusters=6).fit(*iris)
+    model = grown(max_clusters=6).fit(*iris)
     html = to_html(model)
     assert "<b>6 clusters</b> of 3 classes" in html
     assert f"4 features; {model.n_iter_} rounds; stopped at max_clusters=6" in html
@@ -49,14 +49,14 @@ def test_the_summary_tells_clusters_classes_rounds_and_inertia(iris):
 
 
 def test_an_unfitted_estimator_has_no_summary():
-    html = DiscriminativeKMeans()._repr_html_()
+    html = grown()._repr_html_()
     assert "sk-container-id" in html
     assert "dkmeans-summary" not in html
 
 
 def test_labels_are_escaped():
     evil = "<script>alert('&')</script>"
-    model = DiscriminativeKMeans().fit([[0.0], [1.0], [5.0]], [evil, evil, "good"])
+    model = grown().fit([[0.0], [1.0], [5.0]], [evil, evil, "good"])
     html = to_html(model)
     assert "<script" not in html
     assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in html
@@ -64,14 +64,14 @@ def test_labels_are_escaped():
 
 
 def test_text_display_has_no_html(iris):
-    model = DiscriminativeKMeans(max_clusters=6).fit(*iris)
+    model = grown(max_clusters=6).fit(*iris)
     with config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert list(model._repr_mimebundle_()) == ["text/plain"]
 
 
 def test_pipelines_show_their_diagram(iris):
-    pipeline = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6))
+    pipeline = make_pipeline(StandardScaler(), grown(max_clusters=6))
     for shown in (pipeline, pipeline.fit(*iris)):
         html = estimator_html_repr(shown)
         assert "StandardScaler" in html
@@ -81,7 +81,7 @@ def test_pipelines_show_their_diagram(iris):
 
 def test_many_classes_show_the_heaviest():
     y = np.repeat(np.arange(30), np.arange(1, 31))
-    model = DiscriminativeKMeans(max_clusters=30).fit(100.0 * y[:, None], y)
+    model = grown(max_clusters=30).fit(100.0 * y[:, None], y)
     html = to_html(model)
     assert html.count("<tr>") == 1 + 20
     assert "and 10 more classes" in html
@@ -89,20 +89,20 @@ def test_many_classes_show_the_heaviest():
 
 
 def test_long_labels_are_cut():
-    model = DiscriminativeKMeans().fit([[0.0], [5.0]], ["x" * 500, "y"])
+    model = grown().fit([[0.0], [5.0]], ["x" * 500, "y"])
     assert "x" * 59 + "…<" in to_html(model)
     assert "x" * 60 not in to_html(model)
 
 
 def test_the_ending_says_why(iris):
     X, y = iris
-    assert ending(DiscriminativeKMeans().fit(X, y)) == "converged"
-    assert ending(DiscriminativeKMeans(max_clusters=4).fit(X, y)) == "stopped at max_clusters=4"
-    assert "auto" in ending(DiscriminativeKMeans("auto").fit(X, y))
+    assert ending(grown().fit(X, y)) == "converged"
+    assert ending(grown(max_clusters=4).fit(X, y)) == "stopped at max_clusters=4"
+    assert "auto" in ending(grown("auto").fit(X, y))
     with pytest.warns(ConvergenceWarning):
-        short = DiscriminativeKMeans(max_iter=2, growth="paper").fit(X, y)
+        short = grown(max_iter=2, growth="paper").fit(X, y)
     assert ending(short) == "stopped at max_iter=2, not converged"
-    edited = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+    edited = grown(max_clusters=6).fit(X, y)
     edited.drop(edited.cluster_ids_[-1])
     assert ending(edited).startswith("edited by hand")
     assert "inertia" not in to_html(edited)
@@ -110,7 +110,7 @@ def test_the_ending_says_why(iris):
 
 
 def test_conflicts_are_told():
-    model = DiscriminativeKMeans().fit([[0.0], [0.0], [5.0]], ["a", "b", "b"])
+    model = grown().fit([[0.0], [0.0], [5.0]], ["a", "b", "b"])
     assert "1 group of equal rows in conflict" in to_html(model)
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
+from models import grown
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 from strategies import coarse, examples, growths, weighted
 
-from dkmeans import DiscriminativeKMeans, load
+from dkmeans import load
 from dkmeans.plots import SuspectImagesDisplay
 
 REACHES = (1, 2, 4, 8, 16)
@@ -79,7 +80,7 @@ def blobs(n=40, seed=0):
 @given(weighted(values=coarse.map(lambda v: v + v**2 / 7)), growths)
 def test_score_is_its_definition(data, growth):
     X, y, w = data
-    model = DiscriminativeKMeans(growth=growth, n_threads=1).fit(X, y, w)
+    model = grown(growth=growth, n_threads=1).fit(X, y, w)
     found = scores_of(model.suspects(X, y, sample_weight=w, n=len(y)))
     expected = naive_scores(X, y, model.predict_cluster(X), w)
     # Where rows are equally far but for rounding, either may be met first.
@@ -90,7 +91,7 @@ def test_many_groups_and_light_weights():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 3)), rng.integers(0, 2, 120)
     w = rng.choice([0.1, 0.2, 5.0], 120)
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     assert model.n_clusters_ > 60
     found = scores_of(model.suspects(X, y, sample_weight=w, n=120))
     assert_allclose(found, naive_scores(X, y, model.labels_, w), atol=1e-9)
@@ -100,7 +101,7 @@ def test_many_groups_and_light_weights():
 @pytest.mark.parametrize("with_rows", [True, False])
 def test_finds_wrong_labels(options, with_rows):
     X, y, true = blobs()
-    model = DiscriminativeKMeans(**options).fit(X, y)
+    model = grown(**options).fit(X, y)
     suspects = model.suspects(X, y) if with_rows else model.suspects()
     assert set(suspects.row) == {0, 40, 80}
     assert_array_equal(suspects.label, y[suspects.row])
@@ -117,7 +118,7 @@ def test_more_precise_with_rows():
     rng = np.random.default_rng(0)
     y, wrong = true.copy(), rng.permutation(len(true))[:45]
     y[wrong] = (y[wrong] + rng.integers(1, 10, 45)) % 10
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     precise, rough = (s.row for s in (model.suspects(X, y, n=45), model.suspects(n=45)))
     found = len(np.intersect1d(precise, wrong))
     assert found >= 43
@@ -128,7 +129,7 @@ def test_conflicts_are_listed():
     X, y, _ = blobs()
     X[1] = X[2]
     y[2] = 1
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     for suspects in (model.suspects(), model.suspects(X, y)):
         reasons = dict(zip(suspects.row.tolist(), suspects.reason, strict=True))
         assert reasons.pop(1) == reasons.pop(2) == "conflict"
@@ -139,7 +140,7 @@ def test_conflicts_are_listed():
 
 def test_one_of_a_class_and_one_class():
     X = np.arange(6.0)[:, None]
-    suspects = DiscriminativeKMeans().fit(X, list("aaaaab")).suspects(X, list("aaaaab"))
+    suspects = grown().fit(X, list("aaaaab")).suspects(X, list("aaaaab"))
     assert suspects[0] == {
         "row": 5,
         "label": "b",
@@ -148,7 +149,7 @@ def test_one_of_a_class_and_one_class():
         "score": 1.0,
         "reason": "only one of its class",
     }
-    alone = DiscriminativeKMeans().fit(X, [7] * 6)
+    alone = grown().fit(X, [7] * 6)
     for suspects in (alone.suspects(X, [7] * 6, n=6), alone.suspects(n=6)):
         assert set(suspects.score) == {0.0}
         assert set(suspects.suggested) == {7}
@@ -161,7 +162,7 @@ def test_what_changes_nothing(dtype, metric):
     X, y = X.astype(dtype), y.copy()
     y[::17] = 1
     w = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(y))
-    model = DiscriminativeKMeans(metric=metric).fit(X, y, w)
+    model = grown(metric=metric).fit(X, y, w)
     first = model.suspects(X, y, sample_weight=w, n=len(y))
     scores = scores_of(first)
     order = np.random.default_rng(1).permutation(len(y))
@@ -174,7 +175,7 @@ def test_what_changes_nothing(dtype, metric):
     model.n_threads = 1
     assert_array_equal(model.suspects(X, y, sample_weight=w, n=len(y)).score, first.score)
     names = np.array(["c", "b", "a"])[y]  # the other way round
-    named = DiscriminativeKMeans(metric=metric).fit(X, names, w)
+    named = grown(metric=metric).fit(X, names, w)
     again = named.suspects(X, names, sample_weight=w, n=len(y))
     assert_allclose(scores_of(again), scores, atol=1e-12)
     assert_array_equal(again.label, names[again.row])
@@ -188,7 +189,7 @@ def test_what_changes_nothing(dtype, metric):
 def test_class_weight_is_not_evidence():
     X, y, _ = blobs()
     scores = [
-        scores_of(DiscriminativeKMeans(class_weight=cw).fit(X, y).suspects(n=len(y)))
+        scores_of(grown(class_weight=cw).fit(X, y).suspects(n=len(y)))
         for cw in (None, {0: 1.0, 1: 8.0, 2: 1.0})
     ]
     assert_allclose(scores[1], scores[0], atol=1e-9)
@@ -198,7 +199,7 @@ def test_rows_of_no_weight_are_judged_but_do_not_judge():
     X, y, true = blobs()
     w = np.ones(len(y))
     w[[0, 40, 80]] = 0
-    model = DiscriminativeKMeans().fit(X, y, w)
+    model = grown().fit(X, y, w)
     for suspects in (model.suspects(), model.suspects(X, y, sample_weight=w)):
         assert set(suspects.row) == {0, 40, 80}
         assert_array_equal(suspects.suggested, true[suspects.row])
@@ -210,14 +211,14 @@ def test_rows_of_no_weight_are_judged_but_do_not_judge():
 
 def test_models_of_all_kinds(tmp_path):
     X, y, _ = blobs()
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     expected = model.suspects()
     assert_array_equal(pickle.loads(pickle.dumps(model)).suspects().score, expected.score)
     assert_array_equal(model.at(model.n_clusters_).suspects().score, expected.score)
     model.save(tmp_path / "model.dkm")
-    edited = DiscriminativeKMeans().fit(X, y)
+    edited = grown().fit(X, y)
     edited.drop(edited.cluster_ids_[-1])
-    on = DiscriminativeKMeans().fit(X, y).partial_fit(X[:9], y[:9])
+    on = grown().fit(X, y).partial_fit(X[:9], y[:9])
     for other in (load(tmp_path / "model.dkm"), model.at(3), edited, on):
         with pytest.raises(ValueError, match="pass the training rows"):
             other.suspects()
@@ -227,25 +228,25 @@ def test_models_of_all_kinds(tmp_path):
 def test_fits_that_read_blocks_know_their_rows():
     X, y, _ = blobs()
     parts = [slice(0, 50), slice(50, 90), slice(90, 120)]
-    read = DiscriminativeKMeans().fit(lambda: ((X[p], y[p]) for p in parts))
-    whole = DiscriminativeKMeans().fit(X, y)
+    read = grown().fit(lambda: ((X[p], y[p]) for p in parts))
+    whole = grown().fit(X, y)
     assert repr(read.suspects()) == repr(whole.suspects())
 
 
 def test_table():
     X, y, _ = blobs()
-    suspects = DiscriminativeKMeans().fit(X, y).suspects(X, y)
+    suspects = grown().fit(X, y).suspects(X, y)
     table = suspects.to_pandas()
     assert list(table) == ["row", "label", "suggested", "cluster", "score", "reason"]
     assert repr(suspects).startswith("3 suspects\n")
-    nothing = DiscriminativeKMeans().fit(X, y).suspects(n=0)
+    nothing = grown().fit(X, y).suspects(n=0)
     assert len(nothing) == 0
     assert repr(nothing).startswith("0 suspects")
 
 
 def test_bad_input():
     X, y, _ = blobs()
-    model = DiscriminativeKMeans().fit(X, y)
+    model = grown().fit(X, y)
     with pytest.raises(ValueError, match="X is given: suspects needs the labels"):
         model.suspects(X)
     with pytest.raises(ValueError, match="X is None"):
@@ -263,26 +264,23 @@ def test_bad_input():
     with pytest.raises(ValueError, match="NaN in row 0"):
         model.suspects(np.where(np.arange(120)[:, None] == 0, np.nan, X), y)
     with pytest.raises(ValueError, match="fitted"):
-        DiscriminativeKMeans().suspects()
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match="rows in memory"):
-        model.suspects(da.from_array(X), y)
+        grown().suspects()
 
 
 def test_images():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300].copy()
     y[:10] = (y[:10] + 5) % 10
-    suspects = DiscriminativeKMeans(20).fit(X, y).suspects(X, y)
+    suspects = grown(20).fit(X, y).suspects(X, y)
     display = suspects.plot(X, image_shape=(8, 8), n=9)
     assert isinstance(display, SuspectImagesDisplay)
-    assert display.axes_.shape == (2, 8)
+    assert len(display.ax_.images) == 9
     first = suspects[0]
-    assert display.axes_[0, 0].get_title() == (
+    assert display.ax_.texts[0].get_text() == (
         f"row {first['row']}: {first['score']:.2f}\n{first['label']} → {first['suggested']}?"
     )
     assert_array_equal(display.images[0], X[first["row"]].reshape(8, 8))
-    assert display.figure_.get_suptitle().startswith("The first 9 of ")
+    assert display.ax_.get_title().startswith("The first 9 of ")
     with pytest.raises(ValueError, match="has 63 pixels, but there are 64 features"):
         suspects.plot(X, image_shape=(9, 7))
     with pytest.raises(ValueError, match="must be"):

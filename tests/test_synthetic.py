@@ -5,13 +5,14 @@ import json
 
 import numpy as np
 import pytest
+from models import grown
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 from rich.console import Console
 
-from dkmeans import DiscriminativeKMeans, OverfittingWarning
+from dkmeans import OverfittingWarning
 from dkmeans.growth.rules import Continuation
 from dkmeans.plots import growth
 from dkmeans_paper import plane, synthetic
@@ -68,14 +69,12 @@ def test_every_figure_is_there_and_named(report):
 
 def test_the_rounds_are_all_shown_and_the_third_starts_where_the_first_ended():
     X1, y1, X2, y2 = plane.plane_sets()
-    first = DiscriminativeKMeans(growth="paper").fit(X1, y1)
-    shown = synthetic.growth(
-        DiscriminativeKMeans(growth="paper"), X1, y1, Continuation.FRESH
-    ).panels
+    first = grown(growth="paper").fit(X1, y1)
+    shown = synthetic.growth(grown(growth="paper"), X1, y1, Continuation.FRESH).panels
     third = synthetic.growth(first, X2, y2, Continuation.WARM).panels
     assert [panel.round for panel in shown] == list(range(first.n_iter_ + 1))
     assert third[0].prototypes.centers.tobytes() == shown[-1].prototypes.centers.tobytes()
-    continued = DiscriminativeKMeans(growth="paper", warm_start=True).fit(X1, y1).fit(X2, y2)
+    continued = grown(growth="paper", warm_start=True).fit(X1, y1).fit(X2, y2)
     assert third[-1].prototypes.centers.tobytes() == continued.cluster_centers_.tobytes()
 
 
@@ -83,8 +82,8 @@ def test_the_numbers_are_those_of_the_fits(report):
     numbers = report[1].numbers
     X1, y1, X2, y2 = plane.plane_sets()
     first, afresh = (
-        DiscriminativeKMeans(growth="paper").fit(X1, y1),
-        DiscriminativeKMeans(growth="paper").fit(X2, y2),
+        grown(growth="paper").fit(X1, y1),
+        grown(growth="paper").fit(X2, y2),
     )
     assert numbers["clusters"][:2] == [first.n_clusters_, afresh.n_clusters_]
     assert numbers["converged"] == [True, True, True]

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from models import grown
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from dkmeans import DiscriminativeKMeans, table_pipeline
+from dkmeans import table_pipeline
 from dkmeans.tables import AmbiguousColumnError, statistics, to_numbers
 from dkmeans.tables.exact_moments import ExactMoments
 from dkmeans.tables.kinds import Kind, kinds_of
@@ -105,7 +106,7 @@ def in_blocks(frame, sizes, estimator=None):
 
 def test_blocks_give_what_fit_gives():
     frame, y = mixed()
-    whole = table_pipeline(frame, DiscriminativeKMeans(3)).fit(frame, y)[0]
+    whole = table_pipeline(frame, grown(3)).fit(frame, y)[0]
     parts = in_blocks(frame, [7, 0, 100])[0]
     np.testing.assert_allclose(
         parts.transform(frame), whole.transform(frame), rtol=1e-12, atol=1e-14
@@ -136,7 +137,7 @@ def test_blocks_and_order_do_not_matter():
 
 def test_the_pipeline_is_an_ordinary_one():
     frame, y = mixed()
-    pipeline = table_pipeline(frame, DiscriminativeKMeans(6))
+    pipeline = table_pipeline(frame, grown(6))
     assert cross_val_score(clone(pipeline), frame, y, cv=3).mean() > 0.6
     pipeline.fit(frame, y)
     new = frame.head(3).assign(colour=["pink", None, "red"], height=None)
@@ -148,7 +149,7 @@ def test_the_pipeline_is_an_ordinary_one():
     assert features["colour_nan"].tolist() == [0, 1, 0]
     assert features["colour_infrequent_sklearn"].tolist() == [0, 0, 0]
     assert kinds_of_pipeline(pipeline) == kinds_of(frame)
-    assert kinds_of_pipeline(DiscriminativeKMeans()) is None
+    assert kinds_of_pipeline(grown()) is None
 
 
 def test_polars():
@@ -181,7 +182,7 @@ def test_schemas(kind):
     schema = kinds
     if kind == "arrow":
         schema = pytest.importorskip("pyarrow").Schema.from_pandas(frame)
-    pipeline = table_pipeline(schema, DiscriminativeKMeans(3))
+    pipeline = table_pipeline(schema, grown(3))
     assert kinds_of_pipeline(pipeline) == kinds
     assert pipeline.fit(frame, y).n_features_in_ == 5
 

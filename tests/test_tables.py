@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 from commands import fit, iris_table, pa, pa_feather, read, run, write
+from models import grown
 
 import dkmeans
-from dkmeans import DiscriminativeKMeans
 from dkmeans.data import text_files
 from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
@@ -23,7 +23,7 @@ def refused(place):
 
     def check(path, label, *phrases):
         with pytest.raises(SourceError) as caught:
-            DiscriminativeKMeans(6).fit(path, label)
+            grown(6).fit(path, label)
         for said in (str(caught.value), run("fit", path, "--raw", "--label", label, code=1)):
             for phrase in (path, *phrases):
                 assert phrase in said
@@ -94,9 +94,9 @@ def test_the_index_of_pandas_is_no_feature(place, path, name):
     columns = some_rows(z=np.arange(30) % 7)
     index = with_index(path, name, columns, np.arange(30)[::-1] * 100)
     write(pa.table(columns), "plain.parquet")
-    expected = DiscriminativeKMeans(3).fit("plain.parquet", "kind")
+    expected = grown(3).fit("plain.parquet", "kind")
     with pytest.warns(UserWarning, match=f"{path}: left out, the index .*'{index}'"):
-        model = DiscriminativeKMeans(3).fit(path, "kind")
+        model = grown(3).fit(path, "kind")
     assert model.feature_names_in_.tolist() == ["x", "z"]
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     assert f"index that pandas stored: {index}." in run("fit", path, "--raw", "--label", "kind")
@@ -105,7 +105,7 @@ def test_the_index_of_pandas_is_no_feature(place, path, name):
     assert read("p.parquet")["class"].to_pylist() == columns["kind"].tolist()
     assert read("p.parquet")[index].to_pylist()[0] == 2900, "it is passed on"
     # By place, where a model has no names of columns:
-    DiscriminativeKMeans(3).fit(np.c_[columns["x"], columns["z"]], columns["kind"]).save("n.dkm")
+    grown(3).fit(np.c_[columns["x"], columns["z"]], columns["kind"]).save("n.dkm")
     said = run("predict", "n.dkm", path, "--out", "q.parquet")
     assert f"index that pandas stored: {index}." in said
     assert read("q.parquet")["class"].to_pylist() == columns["kind"].tolist()
@@ -116,9 +116,9 @@ def test_the_index_of_pandas_is_used_where_it_is_named(place):
     labels = columns.pop("kind")
     with_index("t.parquet", "id", {"x": columns["x"], "kind": labels}, np.arange(30))
     blocks = TableBlocks("t.parquet", "kind", columns=["id", "x"])
-    assert DiscriminativeKMeans(3).fit(blocks).feature_names_in_.tolist() == ["id", "x"]
+    assert grown(3).fit(blocks).feature_names_in_.tolist() == ["id", "x"]
     with_index("u.parquet", "number", columns, np.arange(30) % 3)
-    model = DiscriminativeKMeans(3).fit("u.parquet", "number")
+    model = grown(3).fit("u.parquet", "number")
     assert model.feature_names_in_.tolist() == ["x"]
     run("fit u.parquet --raw --label number --quiet")
     assert dkmeans.load("model.dkm").feature_names_in_.tolist() == ["x"]
@@ -132,12 +132,12 @@ def test_columns_without_a_name_are_refused(place, refused, name):
     with pytest.raises(SourceError, match=r"index=False.*name the features with `columns`"):
         TableBlocks("t.csv", "kind")
     blocks = TableBlocks("t.csv", "kind", columns=["x"])
-    assert DiscriminativeKMeans(3).fit(blocks).feature_names_in_.tolist() == ["x"]
+    assert grown(3).fit(blocks).feature_names_in_.tolist() == ["x"]
     assert f"--drop '{name}'" in run("fit", "t.csv", "--raw", "--label", "kind", code=1)
     run("fit", "t.csv", "--raw", "--label", "kind", "--drop", name)
     run("predict", "model.dkm", "t.csv", "--out", "p.csv")
     assert read("p.csv")["class"].to_pylist() == columns["kind"].tolist()
-    DiscriminativeKMeans(3).fit(columns["x"][:, None], columns["kind"]).save("n.dkm")
+    grown(3).fit(columns["x"][:, None], columns["kind"]).save("n.dkm")
     said = run("predict", "n.dkm", "t.csv", "--out", "q.csv", "--drop", "kind", code=1)
     assert f"--drop '{name}'" in said
     run("predict", "n.dkm", "t.csv", "--out", "q.csv", "--drop", name)
@@ -149,7 +149,7 @@ def test_labels_that_are_missing_in_text_are_no_class(place, nothing):
     columns["kind"] = np.r_[[nothing] * 10, columns["kind"][10:]]
     (place / "t.csv").write_text(text(columns))
     with pytest.raises(SourceError, match=r"10 labels are missing in column 'kind' \(t.csv"):
-        DiscriminativeKMeans(6).fit("t.csv", "kind")
+        grown(6).fit("t.csv", "kind")
     assert "kind (10 rows)" in run("fit t.csv --raw --label kind", code=1)
 
 
@@ -163,10 +163,10 @@ def test_hidden_files_of_a_folder_are_not_read(place):
     for name in (".ipynb_checkpoints/t.csv", ".t.csv", "._t.csv", "_t.csv", "_temporary/0/t.csv"):
         (folder / name).write_text(content)
     (folder / "_delta_log" / "0.parquet").write_bytes(b"of another kind")
-    assert len(DiscriminativeKMeans(6).fit(folder, "kind").labels_) == 60
-    assert len(DiscriminativeKMeans(6).fit(folder / "_t.csv", "kind").labels_) == 30
+    assert len(grown(6).fit(folder, "kind").labels_) == 60
+    assert len(grown(6).fit(folder / "_t.csv", "kind").labels_) == 30
     with pytest.raises(SourceError, match="has no files"):
-        DiscriminativeKMeans(6).fit(place / ".cache", "kind")
+        grown(6).fit(place / ".cache", "kind")
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_numbers_beyond_integers_and_floats_are_different_classes(place, numbers
     columns["kind"] = [numbers[i % 3] for i in range(30)]
     (place / "t.csv").write_text(text(columns))
     classes = sorted(map(str, numbers))
-    assert DiscriminativeKMeans(6).fit("t.csv", "kind").classes_.tolist() == classes
+    assert grown(6).fit("t.csv", "kind").classes_.tolist() == classes
     run("fit t.csv --raw --label kind --test t.csv --quiet")
     assert dkmeans.load("model.dkm").classes_.tolist() == classes
     # In a folder, those of all files count.
     (place / "f").mkdir()
     (place / "f" / "a.csv").write_text(text(some_rows(kind=np.arange(30) % 2 + 7)))
     (place / "f" / "b.csv").write_text(text(columns))
-    found = DiscriminativeKMeans(9).fit("f", "kind").classes_.tolist()
+    found = grown(9).fit("f", "kind").classes_.tolist()
     assert found == sorted([*classes, "8"])
 
 
@@ -238,7 +238,7 @@ def test_other_encodings_are_recognised_after_the_first_block(place, monkeypatch
     data = (place / "iris.csv").read_bytes()
     (place / "t.csv").write_bytes(data + b'1,2,3,4,"\xe4"\n')
     with pytest.raises(SourceError, match="not encoded in UTF-8, as line 152 has the byte 0xE4"):
-        DiscriminativeKMeans(6).fit("t.csv", SPECIES)
+        grown(6).fit("t.csv", SPECIES)
     said = run("predict", "model.dkm", "t.csv", "--out", "p.csv", code=1)
     assert "not encoded in UTF-8, as line 152" in said
 
@@ -250,7 +250,7 @@ def test_a_long_header(place, monkeypatch):
     columns = {**dict(zip(names, X.T, strict=True)), "kind": list("abab")}
     assert len(text(columns)) > 1 << 20, "more than is parsed at a time"
     (place / "wide.csv").write_text(text(columns))
-    assert DiscriminativeKMeans(4).fit("wide.csv", "kind").feature_names_in_.tolist() == names
+    assert grown(4).fit("wide.csv", "kind").feature_names_in_.tolist() == names
     run("fit wide.csv --raw --label kind --quiet")
     run("predict model.dkm wide.csv --out p.csv")
     assert (place / "p.csv").read_text().split(",")[:41] == [*names, "kind"]
@@ -262,7 +262,7 @@ def test_long_rows_of_numbers(place, monkeypatch):
     columns = {**{f"f{j}": X[:, j] for j in range(200)}, "kind": list("abab")}
     (place / "wide.csv").write_text(text(columns))
     assert len(text_files.header(place / "wide.csv", ",")) == 201
-    assert DiscriminativeKMeans(4).fit("wide.csv", "kind").n_features_in_ == 200
+    assert grown(4).fit("wide.csv", "kind").n_features_in_ == 200
     run("fit wide.csv --raw --label kind --quiet")
     run("predict model.dkm wide.csv --out p.csv")
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import strategies
 from hypothesis import given, settings
-
-from dkmeans import DiscriminativeKMeans
+from models import grown
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 REPULSIONS = [0.0, 0.25, 1.0, 10.0, "size"]
@@ -49,7 +48,7 @@ def cases():
 @pytest.mark.parametrize(("X", "y"), [pytest.param(X, y, id=name) for name, X, y in cases()])
 def test_converges_with_every_training_label_right(X, y, repulsion):
     how = {"growth": "best"} if repulsion == "best growth" else {"repulsion": repulsion}
-    model = DiscriminativeKMeans(**how).fit(X, y)
+    model = grown(**how).fit(X, y)
     assert model.converged_
     assert model.score(X, y) == 1.0
     assert model.conflicts_ == []
@@ -61,23 +60,23 @@ def test_converges_with_every_training_label_right(X, y, repulsion):
 def test_xor_needs_four_clusters(repulsion):
     X = grid(20)
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)
-    assert DiscriminativeKMeans(repulsion=repulsion).fit(X, y).n_clusters_ == 4
+    assert grown(repulsion=repulsion).fit(X, y).n_clusters_ == 4
 
 
 @pytest.mark.parametrize("repulsion", REPULSIONS)
 def test_identical_rows_take_the_label_of_their_heaviest_class(repulsion):
     X = np.array([[0.0], [0.0], [0.0], [5.0], [5.0], [9.0]])
     y = np.array(["b", "b", "a", "b", "a", "b"])
-    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y)
+    model = grown(repulsion=repulsion).fit(X, y)
     assert [rows.tolist() for rows in model.conflicts_] == [[0, 1, 2], [3, 4]]
     assert model.predict(X).tolist() == ["b", "b", "b", "a", "a", "b"]  # a tie goes to the lowest
-    weighted = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, sample_weight=[1, 1, 3, 2, 1, 1])
+    weighted = grown(repulsion=repulsion).fit(X, y, sample_weight=[1, 1, 3, 2, 1, 1])
     assert weighted.predict(X).tolist() == ["a", "a", "a", "b", "b", "b"]
 
 
 def test_all_points_identical():
     X = np.ones((9, 2))
-    model = DiscriminativeKMeans().fit(X, np.arange(9) % 2)
+    model = grown().fit(X, np.arange(9) % 2)
     assert model.n_clusters_ == 1
     assert [rows.tolist() for rows in model.conflicts_] == [list(range(9))]
     assert model.predict(X).tolist() == [0] * 9
@@ -90,7 +89,7 @@ def test_weights_may_span_eighteen_orders_of_magnitude(repulsion):
     X, y = rng.normal(size=(200, 2)), rng.integers(0, 3, 200)
     w = 10.0 ** rng.uniform(-9, 9, 200)
     w[::7] = 0.0
-    model = DiscriminativeKMeans(repulsion=repulsion).fit(X, y, sample_weight=w)
+    model = grown(repulsion=repulsion).fit(X, y, sample_weight=w)
     taking_part = w > 0
     assert model.converged_
     assert model.score(X[taking_part], y[taking_part]) == 1.0
@@ -104,7 +103,7 @@ def test_weights_may_span_eighteen_orders_of_magnitude(repulsion):
 )
 def test_ends_pure_for_all_finite_input(data, repulsion, growth):
     X, y = data
-    model = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y)
+    model = grown(repulsion=repulsion, growth=growth).fit(X, y)
     assert model.converged_
     right = model.predict(X) == y
     in_conflict = np.zeros(len(y), dtype=bool)
@@ -119,9 +118,9 @@ def test_ends_pure_for_all_finite_input(data, repulsion, growth):
 @given(data=strategies.labelled(), repulsion=strategies.repulsions, growth=strategies.growths)
 def test_a_budget_is_spent_exactly_wherever_growth_would_pass_it(data, repulsion, growth):
     X, y = data
-    unlimited = DiscriminativeKMeans(repulsion=repulsion, growth=growth).fit(X, y).n_clusters_
+    unlimited = grown(repulsion=repulsion, growth=growth).fit(X, y).n_clusters_
     for budget in range(int(y.max()) + 1, unlimited + 2):
-        model = DiscriminativeKMeans(budget, repulsion=repulsion, growth=growth).fit(X, y)
+        model = grown(budget, repulsion=repulsion, growth=growth).fit(X, y)
         assert model.n_clusters_ <= budget
         if budget <= unlimited:
             assert model.n_clusters_ == budget

@@ -8,9 +8,9 @@ import threading
 import joblib
 import numpy as np
 import pytest
+from models import grown
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.kernels.threads import cap_threads, default_threads, for_each
 
 
@@ -75,18 +75,16 @@ def test_far_too_many_threads_are_not_started(monkeypatch):
         lambda self: (started.append(threading.active_count()), start(self)),
     )
     before = threading.active_count()
-    many = DiscriminativeKMeans(8, n_threads=100_000).fit(X, y)
+    many = grown(8, n_threads=100_000).fit(X, y)
     many.transform(X)
     assert max(started) <= before + most
-    assert (
-        many.cluster_centers_ == DiscriminativeKMeans(8, n_threads=1).fit(X, y).cluster_centers_
-    ).all()
+    assert (many.cluster_centers_ == grown(8, n_threads=1).fit(X, y).cluster_centers_).all()
 
 
 def test_nothing_is_changed_for_the_process():
     before = threadpool_info()
     environment = dict(os.environ)
-    DiscriminativeKMeans(6, n_threads=2, refine="margin").fit(*data()).predict(data()[0])
+    grown(6, n_threads=2, refine="margin").fit(*data()).predict(data()[0])
     assert threadpool_info() == before
     assert dict(os.environ) == environment
 

@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine, make_moons
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.plots import (
@@ -17,6 +19,7 @@ from dkmeans.plots import (
     ConfusionDisplay,
     FeatureImportancesDisplay,
     MarginDisplay,
+    PrototypeProfilesDisplay,
     TreeDisplay,
 )
 
@@ -37,17 +40,50 @@ def cells() -> None:
     figure = Figure(figsize=(9.6, 4.0), layout="constrained")
     left, right = figure.subplots(1, 2)
     X, y = make_moons(500, noise=0.15, random_state=0)
-    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=12).fit(X, y), X, y).plot(left)
+    CellsDisplay.from_estimator(
+        DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y),
+        X,
+        y,
+        ax=left,
+    )
     iris = load_iris()
     X, y = iris.data, iris.target_names[iris.target]
-    CellsDisplay.from_estimator(DiscriminativeKMeans(max_clusters=6).fit(X, y), X, y).plot(right)
+    CellsDisplay.from_estimator(
+        DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean").fit(X, y),
+        X,
+        y,
+        ax=right,
+    )
     save(figure, "plots-cells")
+
+
+def planes() -> None:
+    """Draw digits in the plane of the class means, and in a cut that hides classes."""
+    X, y = load_digits(return_X_y=True)
+    model = DiscriminativeKMeans(max_clusters=40).fit(X, y)
+    figure = Figure(figsize=(11.6, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    CellsDisplay.from_estimator(model, X, y, ax=left)
+    CellsDisplay.from_estimator(model, X, y, plane="pca", ax=right)
+    save(figure, "plots-planes")
+
+
+def profiles() -> None:
+    """Draw the prototypes of wines column by column."""
+    wine = load_wine(as_frame=True)
+    wines = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6))
+    wines = wines.fit(wine.data, wine.target_names[wine.target])
+    figure = Figure(figsize=(9.6, 7.2), layout="constrained")
+    above, below = figure.subplots(2, 1)
+    PrototypeProfilesDisplay.from_estimator(wines, ax=above)
+    PrototypeProfilesDisplay.from_estimator(wines, kind="parallel", ax=below)
+    save(figure, "plots-profiles")
 
 
 def tree() -> None:
     """Draw the tree of the two moons."""
     X, y = make_moons(500, noise=0.15, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=12).fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y)
     save(TreeDisplay.from_estimator(model).figure_, "plots-tree")
 
 
@@ -55,11 +91,13 @@ def errors() -> None:
     """Draw confusion and margins of held-out digits."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
+    model = DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(
+        X_train, y_train
+    )
     figure = Figure(figsize=(10.6, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    ConfusionDisplay.from_estimator(model, X_test, y_test).plot(left)
-    MarginDisplay.from_estimator(model, X_test, y_test).plot(right)
+    ConfusionDisplay.from_estimator(model, X_test, y_test, ax=left)
+    MarginDisplay.from_estimator(model, X_test, y_test, ax=right)
     save(figure, "plots-errors")
 
 
@@ -67,7 +105,9 @@ def explanations() -> None:
     """Explain held-out digits: the two closest to the border, and the two farthest from it."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    model = DiscriminativeKMeans(max_clusters=40, refine="margin").fit(X_train, y_train)
+    model = DiscriminativeKMeans(max_clusters=40, refine="margin", metric="euclidean").fit(
+        X_train, y_train
+    )
     why = model.explain(X_test)
     order = np.argsort(why.radius)
     shown = why.take(order[[0, 1, -2, -1]])
@@ -75,9 +115,15 @@ def explanations() -> None:
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     ax = figure.subplots()
     for number, (name, refine) in enumerate((("refined", "margin"), ("not refined", None))):
-        other = model if refine else DiscriminativeKMeans(max_clusters=40).fit(X_train, y_train)
-        display = CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test)
-        display.plot(ax, label=name, number=number)
+        other = (
+            model
+            if refine
+            else DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(
+                X_train, y_train
+            )
+        )
+        look = {"label": name, "number": number, "ax": ax}
+        CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test, **look)
     save(figure, "explain-certified")
 
 
@@ -85,13 +131,15 @@ def suspects() -> None:
     """Draw digits with suspicious labels, after changing some labels."""
     X, y = load_digits(return_X_y=True)
     y[::20] = (y[::20] + 3) % 10
-    model = DiscriminativeKMeans().fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(X, y)
     save(model.suspects(X, y).plot(X, image_shape=(8, 8), n=24).figure_, "suspects")
 
 
 def class_borders() -> None:
     """Draw the class borders of digits."""
-    model = DiscriminativeKMeans(max_clusters=60).fit(*load_digits(return_X_y=True))
+    model = DiscriminativeKMeans(max_clusters=60, refine=None, metric="euclidean").fit(
+        *load_digits(return_X_y=True)
+    )
     save(ClassBordersDisplay.from_estimator(model).figure_, "class-borders")
 
 
@@ -105,8 +153,8 @@ def learned_metric() -> None:
     figure = Figure(figsize=(10.4, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     model = DiscriminativeKMeans(max_clusters=12, metric="learned").fit(X, y)
-    FeatureImportancesDisplay.from_estimator(model).plot(left)
-    CellsDisplay.from_estimator(model, X[:1500], y[:1500]).plot(right)
+    FeatureImportancesDisplay.from_estimator(model, ax=left)
+    CellsDisplay.from_estimator(model, X[:1500], y[:1500], ax=right)
     save(figure, "learned-metric")
     wine = load_wine(as_frame=True)
     names = wine.target_names[wine.target]
@@ -117,6 +165,8 @@ def learned_metric() -> None:
 
 if __name__ == "__main__":
     cells()
+    planes()
+    profiles()
     tree()
     errors()
     explanations()

@@ -23,7 +23,7 @@ def main() -> None:
 
     rng = np.random.default_rng(0)
     large = rng.normal(size=(70_000, 64)).astype(np.float32)  # enough for compiled loops
-    compiled = DiscriminativeKMeans(8, growth="paper").fit(large, large[:, 0] > 0)
+    compiled = DiscriminativeKMeans.paper(8).fit(large, large[:, 0] > 0)
     assert compiled.score(large, large[:, 0] > 0) > 0.9
 
     command = [sys.executable, "-m", "dkmeans", "--version"]

@@ -5,25 +5,28 @@ a link is an entry of the site's contents, below the heading of its section. Lin
 folder go to the page of the site that stands for them.
 """
 
+import posixpath
 import re
 from pathlib import Path
 
-# What is elsewhere in the repository, and the page of the site that stands for it.
+# Files elsewhere in the repository, and the page of the site that stands for each.
 STAND_INS = {
-    "../CHANGELOG.md": "changes.md",
-    "../CONTRIBUTING.md": "contributing.md",
-    "../README.md": "index.md",
-    "../SECURITY.md": "security.md",
-    "../examples/README.rst": "gallery/index.rst",
+    "CHANGELOG.md": "changes.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "README.md": "index.md",
+    "SECURITY.md": "security.md",
+    "examples/README.rst": "gallery/index.rst",
 }
-_EXAMPLE = re.compile(r"\.\./examples/(plot_\w+)\.py")
+_EXAMPLE = re.compile(r"examples/(plot_\w+)\.py")
 _LINK = re.compile(r"(?<=\]\()[^)#\s]+")
 _ENTRY = re.compile(r"^\| \[[^]]+\]\(([^)]+)\) \|", re.MULTILINE)
 
 
-def on_site(target: str) -> str:
-    """Turn the target of a link into what it is on the site."""
-    return STAND_INS.get(target, _EXAMPLE.sub(r"gallery/\1.rst", target))
+def on_site(target: str, folder: str = "") -> str:
+    """Turn the target of a link on a page of a folder into what it is on the site."""
+    outside = posixpath.relpath(posixpath.normpath(posixpath.join("docs", folder, target)))
+    page = STAND_INS.get(outside, _EXAMPLE.sub(r"gallery/\1.rst", outside))
+    return target if page == outside else posixpath.relpath(page, folder or ".")
 
 
 def sections(index: str) -> dict[str, list[str]]:
@@ -48,7 +51,8 @@ def _read(app, docname, source):
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".md":
         return
-    text = _LINK.sub(lambda link: on_site(link[0]), source[0])
+    folder = posixpath.dirname(docname)
+    text = _LINK.sub(lambda link: on_site(link[0], folder), source[0])
     text = text.replace("\n\n```\n", "\n```\n")  # doctest needs the empty line, readers do not
     if docname == app.config.root_doc:
         text += toctrees(text)

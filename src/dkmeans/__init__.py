@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
-    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
+    from dkmeans.explorer.explore import explore
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
@@ -22,8 +23,10 @@ __all__ = [
     "Landmarks",
     "ModelFileError",
     "OverfittingWarning",
+    "ScaleWarning",
     "__version__",
     "condense",
+    "explore",
     "fit_table",
     "load",
     "save",
@@ -35,6 +38,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explore": "explorer.explore",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -17,6 +17,7 @@ from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
+from dkmeans.results.calibration import Calibration
 from dkmeans.results.fit_record import Changes, History, Path, Tree, TreeLog, describe_changes
 
 
@@ -61,6 +62,7 @@ class Predictor:
     n_features: int
     feature_names: npt.NDArray[Any] | None = None
     rejection: Rejection | None = None
+    calibration: Calibration | None = None
 
     @property
     def n_clusters(self) -> int:
@@ -86,6 +88,7 @@ class Predictor:
             n_features=self.n_features,
             feature_names=self.feature_names,
             rejection=self.rejection,
+            calibration=self.calibration,
         )
 
     def attributes(self) -> dict[str, Any]:
@@ -101,6 +104,7 @@ class Predictor:
             n_features_in_=self.n_features,
             feature_names_in_=self.feature_names,
             rejection_=self.rejection,
+            temperature_=None if self.calibration is None else self.calibration.temperature,
         )
 
 
@@ -145,24 +149,34 @@ class Fitted(Predictor):
         """Continue the tree, with class numbers of a larger set of classes."""
         return TreeLog(self.tree, np.asarray(np.searchsorted(classes, self.tree.label)))
 
-    def at(self, k: int) -> "Fitted":
-        """Return the model that growth passed through with the most clusters up to k."""
+    def refined_at(self, k: int) -> bool:
+        """Return whether the model of `at(k)` was refined."""
+        path = self._way()
+        return path.waypoints[path.find(k)].refined
+
+    def _way(self) -> GrowthPath:
+        """Return the models with fewer clusters."""
         if self.growth_path is None:
             raise ValueError(
                 "The model comes from a file without the models on the way: fit again, or save it "
                 "with_path=True."
             )
-        which = self.growth_path.find(k)
-        waypoint = self.growth_path.waypoints[which]
+        return self.growth_path
+
+    def at(self, k: int) -> "Fitted":
+        """Return the model that growth passed through with the most clusters up to k."""
+        path = self._way()
+        which = path.find(k)
+        waypoint = path.waypoints[which]
         if len(waypoint) == self.n_clusters:
             return self
-        history, call = self.growth_path.history, self.growth_path.call
-        tree = self.growth_path.tree.until(call, waypoint.round)
+        history, call = path.history, path.call
+        tree = path.tree.until(call, waypoint.round)
         return replace(
             self,
             prototypes=waypoint.prototypes,
             geometry=waypoint.geometry,
-            sizes=self.growth_path.sizes[which],
+            sizes=path.sizes[which],
             exemplars=np.full(len(waypoint), -1),  # the rows of that moment were not kept
             n_iter=waypoint.round,
             converged=False,
@@ -173,6 +187,7 @@ class Fitted(Predictor):
             earlier_rows=waypoint.earlier_rows,
             labels=None,
             rejection=None,
+            calibration=None,
             training_classes=None,
         )
 

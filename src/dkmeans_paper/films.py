@@ -92,7 +92,7 @@ def learn_k_means(X: list[Rows], seed: int) -> FilmResult:
 def learn(X: list[Rows], budget: int | None, repulsion: Repulsion) -> FilmResult:
     """Run the discriminative algorithm on the first two sequences, and classify the third."""
     y = np.repeat([0, 1], [len(rows) for rows in X[:2]])
-    model = DiscriminativeKMeans(budget, growth="paper", repulsion=repulsion)
+    model = DiscriminativeKMeans.paper(budget, repulsion=repulsion)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
         model.fit(np.concatenate(X[:2]), y)

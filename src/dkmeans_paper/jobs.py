@@ -132,7 +132,7 @@ def refined(
     """Grow all people at once and refine, with the estimator, in one turn."""
     queries, training = np.flatnonzero(fold == turn), np.flatnonzero(fold != turn)
     model = DiscriminativeKMeans(
-        budget, repulsion=repulsion, growth=growth, refine="margin", n_threads=1
+        budget, repulsion=repulsion, growth=growth, refine="margin", n_threads=1, metric="euclidean"
     ).fit(X[training], y[training])
     distance = np.full((int(y.max()) + 1, len(y)), np.nan)
     distance[:, queries] = np.inf
@@ -280,7 +280,7 @@ def _time_fits(
 ) -> npt.NDArray[np.float64]:
     """Return the seconds of both algorithms, best of three, then their numbers of rounds."""
     theirs = KMeans(k, init="random", n_init=1, tol=0, random_state=seed)
-    ours = DiscriminativeKMeans(clusters, growth="paper", repulsion=repulsion, n_threads=1)
+    ours = DiscriminativeKMeans.paper(clusters, repulsion=repulsion, n_threads=1)
     times = [
         (_seconds(lambda: theirs.fit(X_k_means)), _seconds(lambda: ours.fit(X, y)))
         for _ in range(3)

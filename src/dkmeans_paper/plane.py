@@ -81,10 +81,8 @@ def fit_three(sets: Sets) -> list[DiscriminativeKMeans]:
     X1, y1, X2, y2 = sets
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)
-        first, afresh = (
-            DiscriminativeKMeans(growth="paper").fit(*data) for data in ((X1, y1), (X2, y2))
-        )
-        going_on = DiscriminativeKMeans(growth="paper", warm_start=True).fit(X1, y1)
+        first, afresh = (DiscriminativeKMeans.paper().fit(*data) for data in ((X1, y1), (X2, y2)))
+        going_on = DiscriminativeKMeans.paper(warm_start=True).fit(X1, y1)
         return [first, afresh, going_on.fit(X2, y2)]
 
 

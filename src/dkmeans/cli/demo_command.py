@@ -19,7 +19,7 @@ from dkmeans.atomic import replacing
 from dkmeans.baselines import ClasswiseKMeans
 from dkmeans.cli.console import say, stdout
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, off_screen
 from dkmeans.plots.growth import GrowthDisplay
 from dkmeans.plots.images import PrototypeImagesDisplay
 
@@ -84,17 +84,17 @@ def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
     for limit in (budget, None) if budget else (None,):
         step(f"dkmeans, {f'budget {limit}' if limit else 'to convergence'}")
         title = f"dkmeans, budget {limit}" if limit else "dkmeans, converged"
-        model = DiscriminativeKMeans(limit)
+        model = DiscriminativeKMeans(limit, refine=None, metric="euclidean")
         lines.append(measure(title, model, data))
         if limit:
             step("dkmeans, refined")
-            refined = DiscriminativeKMeans(limit, refine="margin")
+            refined = DiscriminativeKMeans(limit, refine="margin", metric="euclidean")
             lines.append(measure("dkmeans, refined", refined, data))
         step(f"class-wise k-means, {model.n_clusters_} centres")
         lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
     if budget is None:
         step("dkmeans, the paper's growth")
-        paper = DiscriminativeKMeans(growth="paper")
+        paper = DiscriminativeKMeans.paper()
         lines.append(measure("dkmeans, as in paper", paper, data))
     step("1-NN")
     lines.append(measure("1-NN on all rows", KNeighborsClassifier(1), data))
@@ -135,13 +135,15 @@ def run_demo(out: Path) -> None:
             table.add_section()
         step("drawing the growth")
         moons, digits = sets["two moons"], sets["digits"]
-        growth = GrowthDisplay.from_estimator(
-            DiscriminativeKMeans(growth="paper"), moons.X_train, moons.y_train
-        )
+        with off_screen():
+            growth = GrowthDisplay.from_estimator(
+                DiscriminativeKMeans.paper(), moons.X_train, moons.y_train
+            )
         _save(growth, out / "growth.png")
         step("drawing the prototypes")
         model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)
-        images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
+        with off_screen():
+            images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
         _save(images, out / "prototypes.png")
     console.print(table)
     captions = {

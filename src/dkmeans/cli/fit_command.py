@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,18 @@ from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save
 from dkmeans.progress import listening
 
+NONE = "none"  # an option that stands for None
+
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How to fit, and where to write the model."""
+    """How to fit, and where to write the model; None is the estimator's default."""
 
     out: Path
     max_clusters: str | None = None
     refine: str | None = None
-    growth: str = "best"
-    metric: str = "euclidean"
+    growth: str | None = None
+    metric: str | None = None
     n_components: int | None = None
     balanced: bool = False
     standardise: bool = False
@@ -84,11 +86,13 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
 
 def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
     """Make the estimator that the options ask for."""
+    names = ("refine", "growth", "metric")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    settings: dict[str, Any] = {n: None if value == NONE else value for n, value in given.items()}
+    if options.max_clusters is not None:
+        settings["max_clusters"] = budget_of(options.max_clusters)
     return DiscriminativeKMeans(
-        budget_of(options.max_clusters),
-        refine=options.refine,  # type: ignore[arg-type]
-        growth=options.growth,  # type: ignore[arg-type]
-        metric=options.metric,  # type: ignore[arg-type]
+        **settings,
         n_components=options.n_components,
         class_weight="balanced" if options.balanced else None,
         n_threads=options.threads,
@@ -107,12 +111,12 @@ def make_model(estimator: Any, rows: Rows, options: FitOptions) -> Any:
     return make_pipeline(StandardScaler(), estimator)
 
 
-def budget_of(text: str | None) -> Any:
+def budget_of(text: str) -> Any:
     """Read `--max-clusters`."""
-    if text is None or text == "auto":
-        return text
+    if text in ("auto", NONE):
+        return None if text == NONE else text
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise InputError(f"--max-clusters {text}: it must be a whole number >= 1, or auto.")
+        raise InputError(f"--max-clusters {text}: it must be a whole number >= 1, auto or none.")
     return int(text)
 
 
@@ -130,17 +134,29 @@ def _one_class(train: Path, label: Any) -> str:
 
 def fit_rows(model: Any, rows: Rows, options: FitOptions, console: Any) -> float:
     """Fit with a bar, tell what the library warns of, and return the seconds it took."""
+
+    def fit() -> None:
+        if isinstance(rows, FrameRows):
+            _fit_frames(model, rows)
+        elif isinstance(rows, LargeTable):
+            _fit_blocks(model, rows)
+        else:
+            _fit_arrays(model, rows)
+
+    return fit_with_progress(model, fit, options, console)
+
+
+def fit_with_progress(
+    model: Any, fit: Callable[[], Any], options: FitOptions, console: Any
+) -> float:
+    """Call a function that fits a model, as `fit_rows` does."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        progress = FitProgress(console, options.refine, quiet=options.quiet)
+        refine = None if options.refine == NONE else "margin"
+        progress = FitProgress(console, refine, quiet=options.quiet)
         with progress, listening(progress.hear):
-            if isinstance(rows, FrameRows):
-                _fit_frames(model, rows)
-            elif isinstance(rows, LargeTable):
-                _fit_blocks(model, rows)
-            else:
-                _fit_arrays(model, rows)
+            fit()
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {in_option_names(str(warning.message))}")
     return time.perf_counter() - start

@@ -15,6 +15,7 @@ class RefineOption(StrEnum):
     """Ways to refine."""
 
     margin = "margin"
+    none = "none"
 
 
 class GrowthOption(StrEnum):
@@ -27,6 +28,7 @@ class GrowthOption(StrEnum):
 class MetricOption(StrEnum):
     """Ways to measure distance."""
 
+    auto = "auto"
     euclidean = "euclidean"
     cosine = "cosine"
     learned = "learned"
@@ -99,8 +101,8 @@ Size = Annotated[str | None, typer.Option(metavar="HxW", help="Size that images 
 MaxClusters = Annotated[
     str | None,
     typer.Option(
-        metavar="N|auto",
-        help="Most clusters; auto chooses on held-out rows. Without it, until every label fits.",
+        metavar="N|auto|none",
+        help="Most clusters; auto chooses on held-out rows, none grows until every label fits.",
     ),
 ]
 Refine = Annotated[
@@ -116,8 +118,8 @@ Standardise = Annotated[
     ),
 ]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes the same weight.")]
-Growth = Annotated[GrowthOption, typer.Option(help="How clusters are added.")]
-Metric = Annotated[MetricOption, typer.Option(help="What distance is.")]
+Growth = Annotated[GrowthOption | None, typer.Option(help="How clusters are added.")]
+Metric = Annotated[MetricOption | None, typer.Option(help="What distance is.")]
 Components = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Largest rank of --metric learned.")
 ]
@@ -170,23 +172,23 @@ def fitting(
     out: Path = Path(),
     max_clusters: str | None = None,
     refine: RefineOption | None = None,
-    growth: GrowthOption = GrowthOption.best,
-    metric: MetricOption = MetricOption.euclidean,
+    growth: GrowthOption | None = None,
+    metric: MetricOption | None = None,
     n_components: int | None = None,
     balanced: bool = False,
     standardise: bool = False,
     threads: int | None = None,
     quiet: bool = False,
 ) -> "FitOptions":
-    """Collect how to fit."""
+    """Collect how to fit; options that are not given are those of the estimator."""
     from dkmeans.cli.fit_command import FitOptions
 
     return FitOptions(
         out,
         max_clusters=max_clusters,
         refine=refine.value if refine else None,
-        growth=growth.value,
-        metric=metric.value,
+        growth=growth.value if growth else None,
+        metric=metric.value if metric else None,
         n_components=n_components,
         balanced=balanced,
         standardise=standardise,

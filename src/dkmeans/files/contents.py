@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files import class_labels, learned_metric, waypoints
+from dkmeans.files import calibrated, class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     check_earlier_rows,
     check_prototypes,
@@ -25,6 +25,8 @@ from dkmeans.growth.earlier_rows import EarlierRows
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
 # Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
+# What a file means that does not have these parameters: the defaults of version 0.1.
+_FIRST_DEFAULTS = {"max_clusters": None, "refine": None, "metric": "euclidean"}
 _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
@@ -67,6 +69,8 @@ def describe(
             )
         more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
         arrays |= more
+    more, calibration = calibrated.describe(fitted.calibration)
+    arrays |= more
     document = {
         "parameters": _parameters(model),
         "classes": class_labels.encode(fitted.classes),
@@ -76,6 +80,7 @@ def describe(
         "tables": tables,
         "geometry": name_of(fitted.geometry),
         "waypoints": on_the_way,
+        "calibration": calibration,
     }
     return arrays, document
 
@@ -134,6 +139,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             sizes=sizes,
             earlier_rows=earlier,
             growth_path=growth_path,
+            calibration=calibrated.rebuild(arrays, document.get("calibration"), len(classes)),
             **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),
@@ -196,7 +202,7 @@ def _read_parameters(found: Any) -> dict[str, Any]:
     if unknown:
         name = min(unknown)[:40]
         raise RefusedError(f"has the parameter {name!r}, unknown here", "update dkmeans")
-    parameters = dict(found)
+    parameters = _FIRST_DEFAULTS | found
     if "class_weight" in parameters:
         parameters["class_weight"] = read_class_weight(parameters["class_weight"])
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")

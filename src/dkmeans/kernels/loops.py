@@ -19,6 +19,7 @@ from dkmeans.kernels.medoid_loops import (
     addition_changes,
     find_neighbours,
     replace_medoid,
+    sum_removals,
     swap_changes,
 )
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
@@ -42,6 +43,7 @@ __all__ = [
     "sides",
     "sketch_error",
     "squared_distances",
+    "sum_removals",
     "swap_changes",
     "to_units",
     "weighted_group_sums",

@@ -10,6 +10,11 @@ As in FasterPAM, a row changes its cost only if the candidate is nearer than the
 medoid (of its class or of the others) that it may replace. For all other rows, the cost of losing
 a medoid does not depend on the candidate, and is summed once. So the changes of all swaps with a
 candidate take one pass over its row of the distance matrix, whatever the number of medoids.
+
+Most rows are far from a border: their cost is 0, also after they have lost their nearest medoid.
+Candidates of their class change nothing for them, and candidates of other classes only if they are
+nearer than `SAFE_RATIO` times the second-nearest medoid. `Neighbours.reach` says from which
+distance on a candidate does not matter.
 """
 
 from dataclasses import dataclass
@@ -24,12 +29,16 @@ from dkmeans.kernels.block import Floats, Indices
 COST_BITS = 20
 COST_UNIT = 1 << COST_BITS  # the cost of a row far on the wrong side
 SLOPE = 5.0
+# A rival that is farther away than a medoid by this factor costs nothing: a little more than
+# the root of (SLOPE + 1) / (SLOPE - 1), as distances are rounded.
+SAFE_RATIO = 1.225
 NONE = -1  # in place of a medoid
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Distances: TypeAlias = npt.NDArray[np.floating]
 
-OWN, OWN_SECOND, RIVAL, RIVAL_SECOND = range(4)  # in `Neighbours.slots`, `distances`, `squares`
+# In `Neighbours.slots`, `distances`, `squares` and `reach`.
+OWN, OWN_SECOND, RIVAL, RIVAL_SECOND = range(4)
 NOW, WITHOUT_OWN, WITHOUT_RIVAL = range(3)  # in `Neighbours.costs`
 
 
@@ -48,12 +57,21 @@ class Neighbours:
         Their squares.
     costs : array of shape (n, 3)
         Cost of each row, and by how much it increases without its own or its rival medoid.
+    reach : array of shape (4, n)
+        From these distances on, a candidate changes no cost: of the row's class, if it is added
+        (OWN) or replaces a medoid (OWN_SECOND), and of another class (RIVAL, RIVAL_SECOND).
     """
 
     slots: Indices
     distances: Distances
     squares: Floats
     costs: Ints
+    reach: Distances
+
+
+def least_distance(distances: Distances) -> float:
+    """Return a distance whose square does not underflow in float64."""
+    return 1e-30 if distances.dtype == np.float32 else 1e-150
 
 
 def margin_costs(own: Floats, rival: Floats) -> Ints:
@@ -92,6 +110,7 @@ def find_neighbours(
         np.full((4, n), np.inf, dtype=rows.dtype),
         np.empty((n, 4)),
         np.empty((n, 3), dtype=np.int64),
+        np.empty((4, n), dtype=rows.dtype),
     )
     if loops is not None:
         loops.find_neighbours(
@@ -103,6 +122,8 @@ def find_neighbours(
             found.distances,
             found.squares,
             found.costs,
+            found.reach,
+            least_distance(rows),
         )
         return found
     is_own = slot_classes[:, None] == classes
@@ -118,9 +139,16 @@ def find_neighbours(
     found.squares[:] = np.square(found.distances, dtype=np.float64).T
     own, second, rival, other = found.squares.T
     now = margin_costs(own, rival)
+    without = margin_costs(second, rival)
     found.costs[:, NOW] = now * weights
-    found.costs[:, WITHOUT_OWN] = (margin_costs(second, rival) - now) * weights
+    found.costs[:, WITHOUT_OWN] = (without - now) * weights
     found.costs[:, WITHOUT_RIVAL] = (margin_costs(own, other) - now) * weights
+    found.reach[:] = found.distances
+    for first, is_safe in ((0, now == 0), (1, (now == 0) & (without == 0))):
+        farther = SAFE_RATIO * found.distances[first].astype(np.float64)
+        ends = np.maximum(farther, least_distance(rows))
+        found.reach[first, is_safe] = 0
+        found.reach[first + RIVAL, is_safe] = np.minimum(ends, found.reach[first + RIVAL])[is_safe]
     return found
 
 
@@ -146,13 +174,18 @@ def replace_medoid(
         near.distances,
         near.squares,
         near.costs,
+        near.reach,
+        least_distance(rows),
     )
     return near
 
 
-def removal_costs(near: Neighbours, n_slots: int) -> Ints:
+def removal_costs(near: Neighbours, n_slots: int, loops: ModuleType | None = None) -> Ints:
     """Sum by medoid how much the cost increases if it is removed and nothing replaces it."""
     sums = np.zeros(n_slots, dtype=np.int64)
+    if loops is not None:
+        loops.sum_removals(near.slots, near.costs, sums)
+        return sums
     for place, level in ((OWN, WITHOUT_OWN), (RIVAL, WITHOUT_RIVAL)):
         there = near.slots[:, place] >= 0
         np.add.at(sums, near.slots[there, place], near.costs[there, level])
@@ -186,7 +219,7 @@ def addition_changes(
     """
     if loops is not None:
         loops.addition_changes(
-            rows, candidates, classes, weights, near.distances, near.squares, near.costs, out
+            rows, candidates, classes, weights, near.reach, near.squares, near.costs, out
         )
         return
     out[:] = 0
@@ -195,14 +228,13 @@ def addition_changes(
 
 
 class _Pairs:
-    """Pairs of a candidate and a row whose nearest or second-nearest medoid it may replace.
+    """Pairs of a candidate and a row whose cost it may change.
 
     Parameters
     ----------
     rows, candidates, classes, near : as in `addition_changes`
     place : int
-        OWN for pairs where the candidate is nearer than the nearest medoid, OWN_SECOND for those
-        where it is nearer than the second-nearest; of the row's class, or of the others.
+        OWN if candidates are added, OWN_SECOND if they replace medoids.
     """
 
     def __init__(
@@ -214,7 +246,7 @@ class _Pairs:
         place: int,
     ) -> None:
         is_own = classes[candidates][:, None] == classes
-        reach = np.where(is_own, near.distances[place], near.distances[place + RIVAL])
+        reach = np.where(is_own, near.reach[place], near.reach[place + RIVAL])
         self.candidate, self.i = np.nonzero(rows < reach)
         self.is_own = is_own[self.candidate, self.i]
         self._square = np.square(rows[self.candidate, self.i], dtype=np.float64)
@@ -269,7 +301,7 @@ def swap_changes(
             classes,
             weights,
             near.slots,
-            near.distances,
+            near.reach,
             near.squares,
             near.costs,
             removal,

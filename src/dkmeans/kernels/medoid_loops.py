@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
-from dkmeans.kernels.medoid_costs import COST_UNIT, SLOPE, Distances, Ints
+from dkmeans.kernels.medoid_costs import COST_UNIT, SAFE_RATIO, SLOPE, Distances, Ints
 
 _SCALE, _HALF_SLOPE = float(COST_UNIT), 0.5 * SLOPE
 
@@ -34,11 +34,17 @@ def find_neighbours(
     near: Distances,
     squares: Floats,
     costs: Ints,
+    reach: Distances,
+    least: float,
 ) -> None:
-    """Fill in the nearest medoids of all rows, and their costs."""
+    """Fill in the nearest medoids of all rows, their costs, and who can change them."""
+    slots[:], near[:] = -1, np.inf
+    for slot in range(len(slot_classes)):  # distances are read in the order in which they lie
+        for i in range(len(classes)):
+            first = 0 if slot_classes[slot] == classes[i] else 2
+            _insert(rows[slot, i], slot, first, i, slots, near)
     for i in range(len(classes)):
-        _find(rows, slot_classes, classes[i], i, slots, near)
-        _pay(weights[i], i, near, squares, costs)
+        _pay(weights[i], i, near, squares, costs, reach, least)
 
 
 @compiled
@@ -69,15 +75,30 @@ def _is_before(distance: float, slot: int, other: float, other_slot: int) -> boo
 
 
 @compiled
-def _pay(weight: int, i: int, near: Distances, squares: Floats, costs: Ints) -> None:
+def _pay(
+    weight: int,
+    i: int,
+    near: Distances,
+    squares: Floats,
+    costs: Ints,
+    reach: Distances,
+    least: float,
+) -> None:
     for place in range(4):
         distance = np.float64(near[place, i])
         squares[i, place] = distance * distance
     own, second, rival, other = squares[i]
-    now = _cost(own, rival)
+    now, without = _cost(own, rival), _cost(second, rival)
     costs[i, 0] = weight * now
-    costs[i, 1] = weight * (_cost(second, rival) - now)
+    costs[i, 1] = weight * (without - now)
     costs[i, 2] = weight * (_cost(own, other) - now)
+    for place in range(4):
+        reach[place, i] = near[place, i]
+    for first in range(2):
+        if now == 0 and (first == 0 or without == 0):
+            end = max(SAFE_RATIO * near[first, i], least)
+            reach[first, i] = 0
+            reach[first + 2, i] = min(end, near[first + 2, i])
 
 
 @compiled
@@ -91,6 +112,8 @@ def replace_medoid(
     near: Distances,
     squares: Floats,
     costs: Ints,
+    reach: Distances,
+    least: float,
 ) -> None:
     """Update the nearest medoids after the one at a slot was replaced."""
     new, of = rows[slot], slot_classes[slot]
@@ -105,27 +128,37 @@ def replace_medoid(
             _insert(new[i], slot, first, i, slots, near)
         else:
             continue
-        _pay(weights[i], i, near, squares, costs)
+        _pay(weights[i], i, near, squares, costs, reach, least)
+
+
+@compiled
+def sum_removals(slots: Indices, costs: Ints, sums: Ints) -> None:
+    """Add the cost of losing a medoid to the sum of that medoid."""
+    for i in range(len(slots)):
+        if slots[i, 0] >= 0:
+            sums[slots[i, 0]] += costs[i, 1]
+        if slots[i, 2] >= 0:
+            sums[slots[i, 2]] += costs[i, 2]
 
 
 @compiled
 def _within_reach(
-    row: Distances, of: int, classes: Indices, near: Distances, first: int, found: Indices
+    row: Distances, of: int, classes: Indices, reach: Distances, first: int, found: Indices
 ) -> int:
-    """List the rows to which a candidate is nearer than one of their medoids; return how many.
+    """List the rows whose cost a candidate may change; return how many.
 
-    `first` is 0 to compare with the nearest medoid, and 1 for the second-nearest. No branch
-    depends on the distances.
+    `first` is 0 if the candidate is added, and 1 if it replaces a medoid. No branch depends on
+    the distances.
     """
-    own, rival = near[first], near[first + 2]
-    reach = np.empty_like(own)
+    own, rival = reach[first], reach[first + 2]
+    limits = np.empty_like(own)
     for i in range(len(classes)):
         a, b = own[i], rival[i]
-        reach[i] = a if classes[i] == of else b
+        limits[i] = a if classes[i] == of else b
     count = 0
     for i in range(len(classes)):
         found[count] = i
-        count += row[i] < reach[i]
+        count += row[i] < limits[i]
     return count
 
 
@@ -135,7 +168,7 @@ def addition_changes(
     candidates: Indices,
     classes: Indices,
     weights: Ints,
-    near: Distances,
+    reach: Distances,
     squares: Floats,
     costs: Ints,
     out: Ints,
@@ -144,7 +177,7 @@ def addition_changes(
     found = np.empty(len(classes) + 1, dtype=np.intp)
     for j in range(len(candidates)):
         row, of, total = rows[j], classes[candidates[j]], np.int64(0)
-        for at in range(_within_reach(row, of, classes, near, 0, found)):
+        for at in range(_within_reach(row, of, classes, reach, 0, found)):
             i = found[at]
             distance = np.float64(row[i])
             square = distance * distance
@@ -162,7 +195,7 @@ def swap_changes(
     classes: Indices,
     weights: Ints,
     slots: Indices,
-    near: Distances,
+    reach: Distances,
     squares: Floats,
     costs: Ints,
     removal: Ints,
@@ -178,7 +211,7 @@ def swap_changes(
     for j in range(len(candidates)):
         row, of, total = rows[j], classes[candidates[j]], np.int64(0)
         by_slot[:k], by_slot[k] = removal, 0
-        for at in range(_within_reach(row, of, classes, near, 1, found)):
+        for at in range(_within_reach(row, of, classes, reach, 1, found)):
             i = found[at]
             distance = np.float64(row[i])
             square, weight, now = distance * distance, weights[i], costs[i, 0]

@@ -3,6 +3,9 @@
 A stage evaluates every row as an additional medoid. Each cell, the rows of one class with the same
 nearest medoid of that class, proposes the row that lowers the cost most; the best of these
 proposals are added, and a pass of swaps follows. The last stage swaps to a local optimum.
+
+With many rows per medoid, the stages before the last work on a sample of the rows. Swaps on all
+rows follow, so the end is a local optimum all the same.
 """
 
 import time
@@ -20,6 +23,8 @@ from dkmeans.medoids.swaps import Descent
 MAX_STAGE_GROWTH = 1.3  # ratio of the numbers of medoids after and before a stage
 SWAP_PASSES = 1  # in each stage but the last
 CANDIDATES_PER_MEDOID = 10  # in each stage but the last
+ROWS_PER_MEDOID = 10  # of the sample for the stages before the last
+MIN_SAMPLE = 1024  # rows of the sample, at least: enough for compiled loops
 
 
 @dataclass(frozen=True)
@@ -63,22 +68,27 @@ def grow(problem: Problem, max_medoids: int | None, max_passes: int) -> Iterator
         Largest number of passes over all candidates, at least 1.
     """
     log = _Log(problem)
-    search = Search(problem, class_medoids(problem))
     limit = len(problem.candidates) if max_medoids is None else max_medoids
-    yield log.describe(search, "grow")
+    sample = _sample_rows(problem, limit)
+    first = problem if sample is None else problem.of(sample)
+    search = Search(first, class_medoids(first))
+    yield log.describe(search, sample, "grow")
     settled = False  # whether swaps have to reach a local optimum before anything is added
     while log.round < max_passes:
+        room = limit - len(search.medoids)
+        if sample is not None and (settled or not room):
+            search, sample, settled = Search(problem, sample[search.medoids]), None, False
         descent = Descent(search)
         proposals = np.empty(0, dtype=np.intp)
-        room = limit - len(search.medoids)
-        some = problem.candidates if settled or not room else _sample(search)
+        some = search.problem.candidates if settled or not room else _some_candidates(search)
         for number in range(1, max_passes - log.round + 1):
             swaps = descent.run_pass(some)
             is_over = descent.is_optimal or (room > 0 and not settled and number >= SWAP_PASSES)
             if is_over and room > 0:
                 proposals = _proposals(search, some, room)
             converged = descent.is_optimal and not len(proposals)
-            yield log.describe(search, "swap", swaps=swaps, converged=converged)
+            converged &= sample is None
+            yield log.describe(search, sample, "swap", swaps=swaps, converged=converged)
             if is_over:
                 break
         if converged:
@@ -86,10 +96,22 @@ def grow(problem: Problem, max_medoids: int | None, max_passes: int) -> Iterator
         settled = not len(proposals)
         if len(proposals) and log.round < max_passes:
             search.add(proposals)
-            yield log.describe(search, "grow")
+            yield log.describe(search, sample, "grow")
 
 
-def _sample(search: Search) -> Indices:
+def _sample_rows(problem: Problem, limit: int) -> Indices | None:
+    """Choose every so many-th row of each class; None if there are too few rows for a sample."""
+    candidates = problem.candidates
+    step = len(candidates) // max(MIN_SAMPLE, ROWS_PER_MEDOID * limit)
+    if step < 2:
+        return None
+    order = candidates[np.argsort(problem.classes[candidates], kind="stable")]
+    starts = np.flatnonzero(np.diff(problem.classes[order], prepend=-1))
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return np.sort(order[place % step == 0])
+
+
+def _some_candidates(search: Search) -> Indices:
     """Return every so many-th candidate: enough for stages before the last, and quicker."""
     candidates = search.problem.candidates
     step = max(1, len(candidates) // (CANDIDATES_PER_MEDOID * len(search.medoids)))
@@ -120,10 +142,19 @@ class _Log:
         self._clock = time.perf_counter()
 
     def describe(
-        self, search: Search, phase: str, *, swaps: int = 0, converged: bool = False
+        self,
+        search: Search,
+        sample: Indices | None,
+        phase: str,
+        *,
+        swaps: int = 0,
+        converged: bool = False,
     ) -> Stage:
+        """Describe medoids by all rows, also if they were found on a sample of them."""
         self.round += 1
         problem = self._problem
+        if sample is not None:
+            search = Search(problem, sample[search.medoids])
         order = np.lexsort((search.medoids, search.slot_classes))
         medoids = search.medoids[order]
         cells, distances = search.cells(order)

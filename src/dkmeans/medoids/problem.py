@@ -13,6 +13,7 @@ from dkmeans.kernels.medoid_costs import Distances, Ints
 # Costs have 20 bits, so that sums over all rows stay below 2^62.
 _WEIGHT_BITS = 26  # of the sum of all weights
 _CLASS_BITS = 14  # of class weights
+_COPIED_ROWS = 64  # rows of a matrix that are read at once for a sample
 
 
 class DistanceMatrix(Protocol):
@@ -23,6 +24,25 @@ class DistanceMatrix(Protocol):
 
     def rows(self, which: slice | Indices) -> Distances:
         """Return the distances from some rows to all rows, shape (m, n)."""
+
+
+class SampledMatrix:
+    """Distances between some rows, copied.
+
+    Parameters
+    ----------
+    whole : DistanceMatrix
+    rows : array of shape (m,)
+    """
+
+    def __init__(self, whole: DistanceMatrix, rows: Indices) -> None:
+        self.n, self.largest = len(rows), whole.largest
+        parts = (rows[i : i + _COPIED_ROWS] for i in range(0, len(rows), _COPIED_ROWS))
+        self._D = np.concatenate([whole.rows(part)[:, rows] for part in parts])
+
+    def rows(self, which: slice | Indices) -> Distances:
+        """Return the distances from some rows of the sample to all of them."""
+        return self._D[which]
 
 
 @dataclass(frozen=True)
@@ -60,6 +80,15 @@ class Problem:
     def without(self, held_out: npt.NDArray[np.bool_]) -> Self:
         """Give some rows the weight 0."""
         return replace(self, weights=np.where(held_out, 0, self.weights))
+
+    def of(self, rows: Indices) -> Self:
+        """Keep some rows only."""
+        return replace(
+            self,
+            distances=SampledMatrix(self.distances, rows),
+            classes=self.classes[rows],
+            weights=self.weights[rows],
+        )
 
 
 def integer_weights(weights: Floats | None, factors: Floats | None, classes: Indices) -> Ints:

@@ -167,7 +167,7 @@ class Search:
         self._sum_removals()
 
     def _sum_removals(self) -> None:
-        self._removal = medoid_costs.removal_costs(self._near, len(self.medoids))
+        self._removal = medoid_costs.removal_costs(self._near, len(self.medoids), self._loops)
 
 
 def loops_for(problem: Problem) -> ModuleType | None:

@@ -6,7 +6,7 @@ from dkmeans.kernels.block import Indices
 from dkmeans.kernels.medoid_costs import Ints
 from dkmeans.medoids.search import Search
 
-PROMISING_SHARE = 0.05  # of the candidates, which are tried again at once
+PROMISING_SHARE = 0.1  # of the candidates, which are tried again at once
 
 
 class Descent:

@@ -1,10 +1,10 @@
 """Parts of the rows, which never change during a fit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ SKETCH_TILE_BYTES = 1 << 20
 PLAIN_TILE_ROWS = 4096  # maximum without compiled loops
 DEFAULT_SLICES = 3  # slices of exact sums, until the grids are known
 Bools = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,22 @@ class Part:
             start=start,
             n_threads=cap_threads(n_threads),
             memory_mb=memory_mb,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Lay the rows of several parts of one setting together, numbered from the first."""
+        if len(parts) == 1:
+            return parts[0]
+        rows = [part.raw for part in parts]
+        return replace(
+            parts[0],
+            raw=sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows),
+            given=np.concatenate([part.given for part in parts]),
+            weights=_joined([part.weights for part in parts]),
+            active=_joined([part.active for part in parts]),
+            held=_joined([part.held for part in parts]),
+            full_weights=_joined([part.full_weights for part in parts]),
         )
 
     def without(self, held: Bools) -> Self:
@@ -252,6 +269,12 @@ class Part:
         if self.memory_mb is None:
             return TILE_BYTES
         return min(TILE_BYTES, int(self.memory_mb * 2**20 / self.n_threads))
+
+
+def _joined(arrays: Sequence[npt.NDArray[Scalar] | None]) -> npt.NDArray[Scalar] | None:
+    """Concatenate arrays that all parts have, or none."""
+    there = [array for array in arrays if array is not None]
+    return np.concatenate(there) if there else None
 
 
 def _positive(weights: Floats | None) -> Bools | None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.profiles import PrototypeProfilesDisplay
+    from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
 
@@ -31,6 +33,8 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "PrototypeImagesDisplay",
+    "PrototypeProfilesDisplay",
+    "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
 ]
@@ -47,6 +51,8 @@ _MODULES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
+    "PrototypeProfilesDisplay": "profiles",
+    "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }

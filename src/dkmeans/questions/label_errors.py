@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.batches import are_batches
+from dkmeans.data.blocks import BlockSource
 from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_same_kind
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -19,7 +20,7 @@ from dkmeans.questions.row_groups import group_rows, remembered_groups
 from dkmeans.results.answers import Suspects
 
 _SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight
-_DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
+DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
 _REASONS = (
     "conflict",
     "none",
@@ -46,12 +47,8 @@ def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
     whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
     if n is not None and not (whole and n >= 0):
         raise InvalidParameterError(f"n={n!r} is not accepted: it must be None or an integer >= 0.")
-    if is_dask(X):
-        raise TypeError(
-            "suspects needs rows in memory, not a Dask collection: compute some partitions, or "
-            "call suspects() without rows after a fit."
-        )
-    if X is not None and y is None:
+    has_labels = isinstance(X, BlockSource) or are_batches(X)
+    if X is not None and y is None and not has_labels:
         raise ValueError("y is None, but X is given: suspects needs the labels of the rows, too.")
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")
@@ -129,7 +126,7 @@ def suspects_table(
     """Do the same; `codes`, `ids` and `sizes` are those of the prototypes, `labels` of classes."""
     order = np.argsort(-rows.scores, kind="stable")
     if n is None:
-        order = order[(rows.scores[order] > _DOUBTFUL_SCORE) | rows.conflicting[order]]
+        order = order[(rows.scores[order] > DOUBTFUL_SCORE) | rows.conflicting[order]]
     else:
         order = order[:n]
     classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
@@ -137,7 +134,7 @@ def suspects_table(
     average = sizes.sum() / len(rows.scores)
     reasons = [
         rows.conflicting[order],
-        scores <= _DOUBTFUL_SCORE,
+        scores <= DOUBTFUL_SCORE,
         class_counts[classes] == 1,
         classes != codes[cells],
         sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),

@@ -1,0 +1,1 @@
+"""The explorer: a page on which a person sees classes and prototypes, and puts things right."""
