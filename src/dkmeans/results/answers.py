@@ -152,7 +152,29 @@ class Rejection(Table):
     per : str
         Source of the rows: this "prototype" alone, several of its "class", or several classes
         ("all").
+    references : ndarray of shape (n_references, n_features), or None
+        Held-out rows that rows are compared with, in the space of the prototypes. None for
+        medoids, and in files of earlier versions.
     """
+
+    references: npt.NDArray[np.floating] | None = None
+
+    def with_references(self, references: npt.NDArray[np.floating] | None) -> Self:
+        """Return the table with references.
+
+        Parameters
+        ----------
+        references : array of shape (n_references, n_features), or None
+            Rows in the space of the prototypes.
+        """
+        other = self.take(np.arange(len(self)))
+        other.references = references
+        return other
+
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
+        other = super()._taken(rows)
+        other.references = self.references
+        return other
 
     def _headline(self) -> str:
         return f"Rejection: at most {self.rate.max():.2%} of rows of known classes"
