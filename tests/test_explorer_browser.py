@@ -339,6 +339,7 @@ def test_growth_slider_and_film(open_page, session):
     slider.press("ArrowRight")
     page.get_by_text(f"shown: {ks[1]} prototypes").wait_for()
     assert session.shown_k == ks[1]
+    explorer.settle()
     assert explorer.js("return store.onPlane.prototypes.length") == ks[1]
     page.get_by_role("button", name="Back to the current model").click()
     page.get_by_text("shown:").wait_for(state="detached")

@@ -190,8 +190,8 @@ export class PlaneMap {
     const store = this.#store;
     if (!found) return;
     const most = found.regions.reduce((so, each) => Math.max(so, each), 0);
-    if (most >= store.state.prototypes.length) return; // of another model: new ones are on their way
-    const classOf = store.state.prototypes.map((each) => each.class);
+    if (most >= store.onPlane.classes.length) return; // of another model: new ones are on their way
+    const classOf = store.onPlane.classes;
     found.image = cellImage(found.regions, found.width, found.height, classOf, store);
   }
 
@@ -284,8 +284,7 @@ export class PlaneMap {
   scene() {
     const store = this.#store;
     const { state, onPlane, film, grid, row } = store;
-    const classOf = state.prototypes.map((each) => each.class);
-    const own = onPlane.prototypes.map(([x, y], i) => [x, y, classOf[i]]);
+    const own = onPlane.prototypes.map(([x, y], i) => [x, y, onPlane.classes[i]]);
     const plane = state.planes.find((each) => each.id === store.plane.id);
     const isFeatures = plane.id === "features";
     const hovered = this.hovered;

@@ -157,7 +157,7 @@ function decisive(store, row, { prototype, exemplar, rival }) {
     h(
       "table",
       { class: "dkm-table dkm-decisive" },
-      tableHead(["Feature", "Part of the margin", ...names], names),
+      tableHead(["Feature", "Part", ...names], names),
       h(
         "tbody",
         {},
