@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ class Origin:
     model: Path | None = None  # the model file
     estimator: Any = None  # with the parameters of the fit, if the table was fitted first
     impute: str = "median"
+    features: Literal["table", "raw", "standardised"] = "table"  # what the fit makes of columns
 
 
 def read_table(source: Source) -> Rows:
