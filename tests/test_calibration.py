@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from models import grown
-from models import grown
 from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError

@@ -16,7 +16,6 @@ from dkmeans.explorer.layers import Codes
 from dkmeans.explorer.session import Session
 from dkmeans.explorer.views import View
 from dkmeans.questions import label_errors
-from dkmeans.questions.label_errors import DOUBTFUL_SCORE
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _search(draft: Draft, view: View) -> Suspicion:
     weight = None if layer.weight is None else layer.weight[rows]
     codes = number[draft.row_classes[rows]].astype(np.intp)
     scored = label_errors.score_rows(model, mapped, codes, weight, threads_of(draft.core))
-    doubtful = (scored.scores > DOUBTFUL_SCORE) | scored.conflicting
+    doubtful = scored.listed(float(scored.wrong(len(model.classes)).sum()))
     order = np.argsort(-scored.scores, kind="stable")
     order = order[doubtful[order]]
     found = rows[order]
