@@ -540,7 +540,7 @@ class DiscriminativeKMeans(
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> model = DiscriminativeKMeans().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
+        >>> model = DiscriminativeKMeans.paper().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
         >>> model.memberships([[1.0], [2.0]]).round(3).tolist()
         [[1.0, 0.0], [0.941, 0.059]]
         """
@@ -586,7 +586,7 @@ class DiscriminativeKMeans(
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> model = DiscriminativeKMeans(max_clusters=6, metric="euclidean").fit(X, y)
         >>> why = model.explain(X[[0, 70]])
         >>> why.label.tolist(), why.rival_label.tolist()
         ([0, 2], [1, 1])
@@ -640,7 +640,7 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
         >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
-        >>> model = DiscriminativeKMeans().fit(X, y)
+        >>> model = DiscriminativeKMeans.paper().fit(X, y)
         >>> model.suspects(X, y)
         1 suspect
         row  label  suggested  cluster   score              reason
@@ -684,7 +684,7 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> iris = load_iris()
         >>> names = iris.target_names[iris.target]
-        >>> DiscriminativeKMeans(max_clusters=10).fit(iris.data, names).class_borders()
+        >>> DiscriminativeKMeans.paper(10).fit(iris.data, names).class_borders()
         Borders between 2 pairs of classes
                  a           b  prototypes  facing     gap  a_in_b  b_in_a
         versicolor   virginica           7       1  0.5022    0.02    0.02
@@ -734,7 +734,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_digits(return_X_y=True)
         >>> known = y != 7
-        >>> model = DiscriminativeKMeans(40).fit(X[:900][known[:900]], y[:900][known[:900]])
+        >>> model = DiscriminativeKMeans(40, refine=None, metric="euclidean")
+        >>> model = model.fit(X[:900][known[:900]], y[:900][known[:900]])
         >>> model = model.set_rejection(X[900:1300][known[900:1300]])
         >>> later = X[1300:]
         >>> bool(model.is_known(later[known[1300:]]).mean() > 0.9)
