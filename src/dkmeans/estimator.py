@@ -25,6 +25,7 @@ from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
 from dkmeans.dask_prediction import accepts_dask, computed_score
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
@@ -42,6 +43,12 @@ from dkmeans.questions import (
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.sources.stored_rows import (
+    labelled_blocks,
+    labelled_rows,
+    score_blocks,
+    unlabelled_rows,
+)
 from dkmeans.summary import to_html
 
 __all__ = ["DiscriminativeKMeans", "OverfittingWarning", "ScaleWarning"]
@@ -411,17 +418,17 @@ class DiscriminativeKMeans(
         nearest = self.predict_cluster(X)
         return self._fitted.cluster_classes[nearest]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, or a Dask collection.
+            Rows, or other data that `fit` takes, which is read block by block.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights.
+            Weights, or what `fit` takes in their place.
 
         Returns
         -------
@@ -429,6 +436,10 @@ class DiscriminativeKMeans(
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
+        check_is_fitted(self)
+        blocks = labelled_blocks(self, X, y, sample_weight)
+        if blocks is not None:
+            return score_blocks(self, blocks)
         return float(super().score(X, as_labels(y), sample_weight))
 
     @accepts_dask
@@ -569,7 +580,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, in memory.
+            Rows, or other data that `fit` takes, which is read block by block; labels are not
+            needed.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -586,7 +598,7 @@ class DiscriminativeKMeans(
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(max_clusters=6, metric="euclidean").fit(X, y)
+        >>> model = DiscriminativeKMeans(6, refine=None, metric="euclidean").fit(X, y)
         >>> why = model.explain(X[[0, 70]])
         >>> why.label.tolist(), why.rival_label.tolist()
         ([0, 2], [1, 1])
@@ -598,12 +610,8 @@ class DiscriminativeKMeans(
         >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
         True
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask collection, which explain does not take: pass rows in memory, for "
-                "instance X.compute(), or explain one partition at a time."
-            )
-        X = validation.check_raw_rows(self, X)
+        check_is_fitted(self)
+        X = unlabelled_rows(self, validation.check_raw_rows, X).X
         return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
@@ -618,44 +626,50 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
-            The rows. Without them, the last call must have been `fit`, and each row is assumed to
-            lie at the mean of the rows of its class in its cell. With them the list is more
-            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
+            The rows, or other data that `fit` takes, which is read block by block. Without them,
+            the last call must have been `fit`, and each row is assumed to lie at the mean of the
+            rows of its class in its cell. With them the list is more precise, and any model can be
+            used: loaded, edited, `at(k)`, or after `partial_fit`.
         y : array-like of shape (n_samples,), optional
-            Their labels, if X is given.
+            Their labels, if X is given, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
-            Number of rows to list, whatever their score. By default all rows with a score above
-            0.5, and conflicts.
+            Number of rows to list, whatever their score. By default as many as are estimated to
+            have a wrong label, with a score above 0.5; and conflicts.
 
         Returns
         -------
         suspects : Suspects
             A table with the columns row, label, suggested, cluster, score and reason; equal
-            scores are in the order of rows.
+            scores are in the order of rows. `suspects.noise` is the estimate for each class, and
+            `suspects.index` has the labels of the rows if X or y is a frame.
 
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
-        >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
-        >>> model = DiscriminativeKMeans.paper().fit(X, y)
+        >>> X = [[0.1 * i] for i in range(20)] + [[5 + 0.1 * i] for i in range(20)]
+        >>> y = ["low"] * 20 + ["high"] * 20
+        >>> y[10] = "high"
+        >>> model = DiscriminativeKMeans(None, refine=None, metric="euclidean").fit(X, y)
         >>> model.suspects(X, y)
-        1 suspect
+        1 suspect; about 1 of 40 labels are wrong
         row  label  suggested  cluster   score              reason
-          8   high        low        2  0.9994  small foreign cell
+         10   high        low        3  0.9939  small foreign cell
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
+        index = row_index(X, y)
         if X is None:
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
-            X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
-            weights = check_sample_weight(sample_weight, X.shape[0])
+            given = labelled_rows(self, check_rows, X, y, sample_weight)
+            X = given.X
+            classes = label_errors.known_classes(self._fitted.classes, given.y, X.shape[0])
+            weights = check_sample_weight(given.sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
-        return label_errors.list_suspects(self._fitted, rows, n)
+        found = label_errors.list_suspects(self._fitted, rows, n)
+        return found.with_index(None if index is None else index[found.row])
 
     def class_borders(self) -> ClassBorders:
         """List the pairs of classes that meet, the one that cost the most prototypes first.
@@ -684,7 +698,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> iris = load_iris()
         >>> names = iris.target_names[iris.target]
-        >>> DiscriminativeKMeans.paper(10).fit(iris.data, names).class_borders()
+        >>> model = DiscriminativeKMeans(10, refine=None, metric="euclidean")
+        >>> model.fit(iris.data, names).class_borders()
         Borders between 2 pairs of classes
                  a           b  prototypes  facing     gap  a_in_b  b_in_a
         versicolor   virginica           7       1  0.5022    0.02    0.02
@@ -712,7 +727,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows of the known classes that were **not** used in the fit; labels are not needed.
+            Rows of the known classes that were **not** used in the fit, or other data that `fit`
+            takes, which is read block by block; labels are not needed.
             Prototypes are nearer to training rows than to new ones, so thresholds from training
             rows would be too low, and would reject too many rows.
         false_alarm_rate : float between 0 and 1, default=0.05
@@ -745,8 +761,7 @@ class DiscriminativeKMeans(
         """
         check_is_fitted(self)
         reject.check_options(false_alarm_rate, per)
-        _check_in_memory(X, "set_rejection")
-        X = check_rows(self, X)
+        X = unlabelled_rows(self, check_rows, X).X
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
