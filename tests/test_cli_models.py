@@ -11,6 +11,8 @@ import dkmeans
 
 pytest.importorskip("matplotlib")
 
+from dkmeans.cli.app import PictureKind
+
 
 def test_inspect(place, iris):
     fit("--refine", "margin", "--quiet")
@@ -26,6 +28,9 @@ def test_inspect(place, iris):
     assert f"150 rows, error {100 * error:.2f} %" in text
     for number in model.cluster_ids_:
         assert f" {number} " in text
+
+
+ELSEWHERE = (PictureKind.cells, PictureKind.tree, PictureKind.path)  # drawn by `test_plot`
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_inspect(place, iris):
 def test_plot(place, words):
     fit("--quiet")
     X, y = load_digits(return_X_y=True)
-    np.savez("digits.npz", X=X, y=y)
+    np.savez("digits.npz", X=X[:400], y=y[:400])
     before = set(place.iterdir())
     text = run("plot " + words)
     (new,) = set(place.iterdir()) - before
@@ -53,6 +58,17 @@ def test_plot(place, words):
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[new.suffix]
     assert new.read_bytes().startswith(start)
     assert "add --force" in run("plot " + words, code=1)
+
+
+def test_every_kind_of_plot_is_drawn(place):
+    fit("--quiet", "--metric", "learned")
+    rows = "--data iris.csv --label species --shape 2x2"
+    for kind in PictureKind:
+        if kind not in (PictureKind.growth, *ELSEWHERE):
+            run(f"plot model.dkm --kind {kind.value} {rows} --out {kind.value}.png")
+            assert (place / f"{kind.value}.png").stat().st_size > 3000
+    for kind in (PictureKind.profiles, PictureKind.parallel):
+        run(f"plot model.dkm --kind {kind.value} --out {kind.value}.svg")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +85,20 @@ def test_plot_says_what_it_needs(place, words, message):
     fit("--quiet")
     assert message in run("plot model.dkm " + words, code=1)
     assert not list(place.glob("*-*.png"))
+
+
+def test_every_display_has_a_kind():
+    from dkmeans import plots
+    from dkmeans.cli.plot_command import PICTURES
+
+    assert [kind.value for kind in PictureKind] == list(PICTURES)
+    drawn = {name for picture in PICTURES.values() for name in _displays(picture.draw)}
+    assert drawn == set(plots.__all__)
+
+
+def _displays(draw):
+    """Name the displays that a function uses."""
+    return [name for name in draw.__code__.co_names if name.endswith("Display")]
 
 
 @pytest.mark.parametrize("shape", ["", " --shape 2x2"])

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.candidates import search_candidates, sketch_error
+from dkmeans.kernels.division import divide
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
@@ -26,6 +28,7 @@ from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances,
 __all__ = [
     "add_totals",
     "addition_changes",
+    "divide",
     "find_neighbours",
     "group_sums",
     "hash_rows",
@@ -36,7 +39,9 @@ __all__ = [
     "scan",
     "scan_few",
     "scan_sparse",
+    "search_candidates",
     "sides",
+    "sketch_error",
     "squared_distances",
     "sum_removals",
     "swap_changes",

@@ -1,7 +1,6 @@
 """Plots of models and of their growth. matplotlib is imported when something is drawn."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.profiles import PrototypeProfilesDisplay
     from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
@@ -32,6 +32,7 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "PrototypeImagesDisplay",
+    "PrototypeProfilesDisplay",
     "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
@@ -49,14 +50,11 @@ _MODULES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
+    "PrototypeProfilesDisplay": "profiles",
     "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }
-
-if find_spec("matplotlib") is None:
-    needs = "Plots need matplotlib: pip install 'dkmeans[plots]'."
-    raise ModuleNotFoundError(needs, name="matplotlib")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ export class Store extends EventTarget {
   borders = true;
   prototypes = true;
   grids = { training: null, held_out: null };
-  onPlane = null; // {prototypes: [[x, y]], extent}
+  onPlane = null; // {prototypes: [[x, y]], classes, extent}
   row = null; // the answer about the chosen row, with its layer
   prototype = null; // index
   selection = [];
@@ -77,7 +77,7 @@ export class Store extends EventTarget {
     // With two features the plane is the whole space, and the cut is exact.
     this.cells ??= state.features.length > 2 ? "map" : "cut";
     if (this.prototype !== null && this.prototype >= state.prototypes.length) this.prototype = null;
-    this.#follow(before?.job, state.job);
+    this.#follow(before);
     this.emit("state");
     if (before?.version !== state.version) await this.#versionChanged();
   }
@@ -92,15 +92,16 @@ export class Store extends EventTarget {
     return Boolean(this.state?.job?.running);
   }
 
-  #follow(before, job) {
+  /** Ask again while a fit runs, and tell how it ended. */
+  #follow(before) {
     clearTimeout(this.#timer);
+    const { job, version, last_refit: refit } = this.state;
     if (this.running) {
       this.#timer = setTimeout(() => this.run(() => this.refresh()), POLL_MS);
-    } else if (job?.error && job.error !== before?.error) {
-      this.say(job.error, true);
-    } else if (before?.running) {
-      const refit = job ? null : this.state.last_refit;
-      this.say(refit ? `Refit done. ${effect(refit).join("; ")}.` : "The refit was stopped; the model is as it was.");
+    } else if (before?.job?.running) {
+      if (job?.error) this.say(job.error, true);
+      else if (version === before.version) this.say("The refit was stopped; the model is as it was.");
+      else this.say(["Refit done", ...(refit ? effect(refit) : [])].join(". "));
     }
   }
 
@@ -116,7 +117,9 @@ export class Store extends EventTarget {
       ...layers.map((layer) => this.transport.bytes("points", { plane: id, x, y, layer })),
     ]);
     if (ticket !== this.#loading) return;
-    this.onPlane = onPlane;
+    // Kept with the places: the state may be that of another model before new places arrive.
+    const classes = onPlane.prototypes.map((_, i) => this.state.prototypes[i]?.class ?? 0);
+    this.onPlane = { ...onPlane, classes };
     this.grids = { training: null, held_out: null };
     layers.forEach((layer, i) => (this.grids[layer] = new Grid(buffers[i])));
     this.#keepSelection();
