@@ -16,7 +16,7 @@ def dkmeans(*arguments, **options):
     )
 
 
-def test_demo_prints_a_table_and_draws_two_figures(tmp_path):
+def test_demo_prints_a_table_and_draws_figures(tmp_path):
     result = dkmeans("demo", "--out", str(tmp_path / "out"))
     assert result.returncode == 0, result.stderr
     for word in ("two moons", "digits", "class-wise k-means", "1-NN", "clusters", "held-out"):
@@ -24,7 +24,7 @@ def test_demo_prints_a_table_and_draws_two_figures(tmp_path):
     table = [line for line in result.stdout.splitlines() if not line.startswith("Figure:")]
     assert max(map(len, table)) <= 80
     assert "…" not in result.stdout
-    for name in ("growth.png", "prototypes.png"):
+    for name in ("model.png", "prototypes.png", "growth.png"):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
@@ -70,12 +70,12 @@ def test_without_an_extra_the_command_says_what_to_install(missing):
 
 def test_options_offer_what_the_library_knows():
     from dkmeans.cli.options import GrowthOption, MetricOption, RefineOption
-    from dkmeans.geometry import METRICS
+    from dkmeans.geometry import AUTO, METRICS
     from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 
     for offered, known in (
         (GrowthOption, GROWTH_RULES),
-        (MetricOption, METRICS),
+        (MetricOption, [AUTO, *METRICS]),
         (RefineOption, [*REFINEMENTS, "none"]),
     ):
         assert {option.value for option in offered} == set(known)

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
-    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
     from dkmeans.explorer.explore import explore
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.questions.probable_errors import find_suspects
+    from dkmeans.tables.explained import explain
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -23,9 +25,12 @@ __all__ = [
     "Landmarks",
     "ModelFileError",
     "OverfittingWarning",
+    "ScaleWarning",
     "__version__",
     "condense",
+    "explain",
     "explore",
+    "find_suspects",
     "fit_table",
     "load",
     "save",
@@ -37,7 +42,9 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explain": "tables.explained",
     "explore": "explorer.explore",
+    "find_suspects": "questions.probable_errors",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -25,10 +25,11 @@ from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
 from dkmeans.dask_prediction import accepts_dask, computed_score
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
-from dkmeans.fit_warnings import OverfittingWarning, warn_about
+from dkmeans.fit_warnings import OverfittingWarning, ScaleWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
 from dkmeans.questions import (
@@ -40,11 +41,17 @@ from dkmeans.questions import (
     reject,
 )
 from dkmeans.questions.class_adjacency import class_borders
-from dkmeans.questions.explain import explain
+from dkmeans.questions.explain import explain, prototype_names
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.sources.stored_rows import (
+    labelled_blocks,
+    labelled_rows,
+    score_blocks,
+    unlabelled_rows,
+)
 from dkmeans.summary import to_html
 
-__all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
+__all__ = ["DiscriminativeKMeans", "OverfittingWarning", "ScaleWarning"]
 
 
 class DiscriminativeKMeans(
@@ -57,14 +64,20 @@ class DiscriminativeKMeans(
 ):
     """Cluster labelled data into prototypes that separate the classes.
 
-    All rows start in one cluster. A cluster that holds more than one class splits, one child per
-    class, and the children push each other apart; a cluster of one class moves to its mean. What
-    remains is a small set of labelled prototypes, dense where classes meet and sparse where they
-    do not. They are also a nearest-prototype classifier. The method is deterministic.
+    Prototypes grow from a single one: clusters that hold several classes split, so there are many
+    where classes meet and few elsewhere. By default their number is chosen on held-out rows. Then
+    they are refined: moved so that rows lie farther from the border of their class, together with a
+    metric that is learned, in which neither units nor irrelevant features matter. The result is a
+    small set of labelled prototypes, which is also a nearest-prototype classifier. The method is
+    deterministic.
+
+    It is based on a paper, in which a cluster that holds more than one class splits, one child per
+    class, and the children push each other apart, while a cluster of one class moves to its mean,
+    until every cluster is of one class. `DiscriminativeKMeans.paper()` does exactly this.
 
     Parameters
     ----------
-    max_clusters : int, "auto" or None, default=None
+    max_clusters : int, "auto" or None, default="auto"
         Largest number of clusters, at least the number of classes. Every class gets a cluster,
         unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
         rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
@@ -75,17 +88,18 @@ class DiscriminativeKMeans(
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
-        the cell's weight that belongs to other classes.
+        the cell's weight that belongs to other classes. `growth="best"` does not use it.
     growth : {"best", "paper"}, default="best"
         How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
         cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
         follows the rounds of the paper exactly and stops at the budget. Continuing an earlier fit
         always follows the paper.
-    refine : {"margin", None}, default=None
+    refine : {"margin", None}, default="margin"
         "margin" moves the prototypes after growth so that rows lie farther from the border of their
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
-    metric : {"euclidean", "cosine", "learned"}, default="euclidean"
+    metric : {"auto", "euclidean", "cosine", "learned"}, default="auto"
+        "auto" is "learned" for up to 4096 features, and "euclidean" for more.
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
         prototypes. "learned" standardises the features and learns a linear projection of them
@@ -192,9 +206,9 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    At convergence every training label is fitted, noise included: set `max_clusters` or
-    `min_cluster_size` if labels are uncertain. Distances are Euclidean by default, so scale
-    features that have different units, or use `metric="learned"`.
+    With `max_clusters=None` every training label is fitted, noise included: set a number or
+    `min_cluster_size` if labels are uncertain. With `metric="euclidean"`, scale features that have
+    different units.
 
     Examples
     --------
@@ -214,15 +228,17 @@ class DiscriminativeKMeans(
     _fitted: Fitted
     classes_: npt.NDArray[Any]
     n_clusters_: int
+    cluster_classes_: npt.NDArray[Any]
+    cluster_ids_: npt.NDArray[np.int64]
 
     def __init__(
         self,
-        max_clusters: int | Literal["auto"] | None = None,
+        max_clusters: int | Literal["auto"] | None = "auto",
         *,
         repulsion: float | Literal["size"] = "size",
         growth: Literal["best", "paper"] = "best",
-        refine: Literal["margin"] | None = None,
-        metric: Literal["euclidean", "cosine", "learned"] = "euclidean",
+        refine: Literal["margin"] | None = "margin",
+        metric: Literal["auto", "euclidean", "cosine", "learned"] = "auto",
         n_components: int | None = None,
         min_cluster_size: float | None = None,
         max_iter: int = 300,
@@ -340,25 +356,52 @@ class DiscriminativeKMeans(
         how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
         return self._fit(X, y, sample_weight, how, classes)
 
-    def at(self, k: int) -> Self:
+    def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k clusters that the fit passed through.
 
-        Nothing is fitted again.
+        Nothing is fitted again. So the model is as growth left it, unless `path_` says that it was
+        refined. If the rows are given, its prototypes are refined on them, and a learned metric
+        with them.
 
         Parameters
         ----------
         k : int
             Largest number of clusters; `path_` lists the available ones.
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            The rows of the fit, to refine the model on them.
+        y : array-like of shape (n_samples,), optional
+            Their class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights.
 
         Returns
         -------
         model : DiscriminativeKMeans
-            A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
-            clusters of this one.
+            A new estimator with `max_clusters` set to its number of clusters, and `refine=None` if
+            it was not refined. It has `labels_` if it was refined here, or if it has as many
+            clusters as this one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = DiscriminativeKMeans(40, metric="euclidean").fit(X, y)
+        >>> model.at(20).refine, model.at(20, X, y).refine
+        (None, 'margin')
+        >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
+        True
         """
         validation.check_at(self, k)
-        model: Self = clone(self).set_params(max_clusters=k)
-        return model._publish(self._fitted.at(k))
+        fitted = self._fitted.at(k)
+        model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
+        model._publish(fitted)
+        if X is not None:
+            model.set_params(refine=self.refine or "margin")
+            return model._fit(X, y, sample_weight, Continuation.REFINE)
+        if fitted is not self._fitted and not self._fitted.refined_at(k):
+            model.set_params(refine=None)
+        return model
 
     @accepts_dask
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -377,17 +420,17 @@ class DiscriminativeKMeans(
         nearest = self.predict_cluster(X)
         return self._fitted.cluster_classes[nearest]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, or a Dask collection.
+            Rows, or other data that `fit` takes, which is read block by block.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights.
+            Weights, or what `fit` takes in their place.
 
         Returns
         -------
@@ -395,6 +438,10 @@ class DiscriminativeKMeans(
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
+        check_is_fitted(self)
+        blocks = labelled_blocks(self, X, y, sample_weight)
+        if blocks is not None:
+            return score_blocks(self, blocks)
         return float(super().score(X, as_labels(y), sample_weight))
 
     @accepts_dask
@@ -506,7 +553,7 @@ class DiscriminativeKMeans(
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> model = DiscriminativeKMeans().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
+        >>> model = DiscriminativeKMeans.paper().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
         >>> model.memberships([[1.0], [2.0]]).round(3).tolist()
         [[1.0, 0.0], [0.941, 0.059]]
         """
@@ -517,7 +564,7 @@ class DiscriminativeKMeans(
             return shares
         return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
 
-    def explain(self, X: Any, *, features: bool = False) -> Explanation:
+    def explain(self, X: Any, y: Any = None, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
         The certified radius is a guarantee: a row that moves by less, in any direction, gets the
@@ -535,7 +582,10 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, in memory.
+            Rows, or other data that `fit` takes, which is read block by block; labels are not
+            needed.
+        y : array-like of shape (n_samples,), optional
+            True labels of the rows, if they are known.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -544,15 +594,16 @@ class DiscriminativeKMeans(
         explanation : Explanation
             A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
             `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
-            and `radius`; with `features=True` also `squared_margin`, and the array `parts`. It has
-            `to_pandas()` and `plot(image_shape=...)`.
+            and `radius`; with y also `true` and `right`; with `features=True` also
+            `squared_margin`, and the array `parts`. It keeps the index of a frame. It has
+            `to_frame()` and `plot(image_shape=...)`. For a pipeline, use `dkmeans.explain`.
 
         Examples
         --------
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> model = DiscriminativeKMeans(6, refine=None, metric="euclidean").fit(X, y)
         >>> why = model.explain(X[[0, 70]])
         >>> why.label.tolist(), why.rival_label.tolist()
         ([0, 2], [1, 1])
@@ -564,13 +615,11 @@ class DiscriminativeKMeans(
         >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
         True
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask collection, which explain does not take: pass rows in memory, for "
-                "instance X.compute(), or explain one partition at a time."
-            )
-        X = validation.check_raw_rows(self, X)
-        return explain(self._fitted, X, threads_of(self), features=features)
+        check_is_fitted(self)
+        index = row_index(X, y)
+        X = unlabelled_rows(self, validation.check_raw_rows, X).X
+        found = explain(self._fitted, X, threads_of(self), features=features, y=y)
+        return found.with_index(index)
 
     def suspects(
         self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
@@ -584,44 +633,50 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
-            The rows. Without them, the last call must have been `fit`, and each row is assumed to
-            lie at the mean of the rows of its class in its cell. With them the list is more
-            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
+            The rows, or other data that `fit` takes, which is read block by block. Without them,
+            the last call must have been `fit`, and each row is assumed to lie at the mean of the
+            rows of its class in its cell. With them the list is more precise, and any model can be
+            used: loaded, edited, `at(k)`, or after `partial_fit`.
         y : array-like of shape (n_samples,), optional
-            Their labels, if X is given.
+            Their labels, if X is given, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
-            Number of rows to list, whatever their score. By default all rows with a score above
-            0.5, and conflicts.
+            Number of rows to list, whatever their score. By default as many as are estimated to
+            have a wrong label, with a score above 0.5; and conflicts.
 
         Returns
         -------
         suspects : Suspects
             A table with the columns row, label, suggested, cluster, score and reason; equal
-            scores are in the order of rows.
+            scores are in the order of rows. `suspects.noise` is the estimate for each class, and
+            `suspects.index` has the labels of the rows if X or y is a frame.
 
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
-        >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
-        >>> model = DiscriminativeKMeans().fit(X, y)
+        >>> X = [[0.1 * i] for i in range(20)] + [[5 + 0.1 * i] for i in range(20)]
+        >>> y = ["low"] * 20 + ["high"] * 20
+        >>> y[10] = "high"
+        >>> model = DiscriminativeKMeans(None, refine=None, metric="euclidean").fit(X, y)
         >>> model.suspects(X, y)
-        1 suspect
+        1 suspect; about 1 of 40 labels are wrong
         row  label  suggested  cluster   score              reason
-          8   high        low        2  0.9994  small foreign cell
+         10   high        low        3  0.9939  small foreign cell
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
+        index = row_index(X, y)
         if X is None:
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
-            X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
-            weights = check_sample_weight(sample_weight, X.shape[0])
+            given = labelled_rows(self, check_rows, X, y, sample_weight)
+            X = given.X
+            classes = label_errors.known_classes(self._fitted.classes, given.y, X.shape[0])
+            weights = check_sample_weight(given.sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
-        return label_errors.list_suspects(self._fitted, rows, n)
+        found = label_errors.list_suspects(self._fitted, rows, n)
+        return found.with_index(None if index is None else index[found.row])
 
     def class_borders(self) -> ClassBorders:
         """List the pairs of classes that meet, the one that cost the most prototypes first.
@@ -650,7 +705,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> iris = load_iris()
         >>> names = iris.target_names[iris.target]
-        >>> DiscriminativeKMeans(max_clusters=10).fit(iris.data, names).class_borders()
+        >>> model = DiscriminativeKMeans(10, refine=None, metric="euclidean")
+        >>> model.fit(iris.data, names).class_borders()
         Borders between 2 pairs of classes
                  a           b  prototypes  facing     gap  a_in_b  b_in_a
         versicolor   virginica           7       1  0.5022    0.02    0.02
@@ -678,7 +734,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows of the known classes that were **not** used in the fit; labels are not needed.
+            Rows of the known classes that were **not** used in the fit, or other data that `fit`
+            takes, which is read block by block; labels are not needed.
             Prototypes are nearer to training rows than to new ones, so thresholds from training
             rows would be too low, and would reject too many rows.
         false_alarm_rate : float between 0 and 1, default=0.05
@@ -700,7 +757,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_digits(return_X_y=True)
         >>> known = y != 7
-        >>> model = DiscriminativeKMeans(40).fit(X[:900][known[:900]], y[:900][known[:900]])
+        >>> model = DiscriminativeKMeans(40, refine=None, metric="euclidean")
+        >>> model = model.fit(X[:900][known[:900]], y[:900][known[:900]])
         >>> model = model.set_rejection(X[900:1300][known[900:1300]])
         >>> later = X[1300:]
         >>> bool(model.is_known(later[known[1300:]]).mean() > 0.9)
@@ -710,8 +768,7 @@ class DiscriminativeKMeans(
         """
         check_is_fitted(self)
         reject.check_options(false_alarm_rate, per)
-        _check_in_memory(X, "set_rejection")
-        X = check_rows(self, X)
+        X = unlabelled_rows(self, check_rows, X).X
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
@@ -870,6 +927,22 @@ class DiscriminativeKMeans(
 
         return to_onnx(self)
 
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Name the columns of `transform` by the class and the id of each prototype.
+
+        Parameters
+        ----------
+        input_features : ignored
+            It is there by scikit-learn's convention.
+
+        Returns
+        -------
+        names : ndarray of shape (n_clusters_,)
+            Such as "setosa_0"; `set_output(transform="pandas")` makes a frame with these columns.
+        """
+        check_is_fitted(self)
+        return prototype_names(self.cluster_classes_, self.cluster_ids_)
+
     def __sklearn_tags__(self) -> Tags:
         """Declare what is supported, for scikit-learn."""
         tags = super().__sklearn_tags__()
@@ -912,7 +985,7 @@ class DiscriminativeKMeans(
         self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        warn_about(self._fitted, self, how, stacklevel=3)
+        warn_about(self, X, how, stacklevel=3)
         return self
 
     @with_callbacks

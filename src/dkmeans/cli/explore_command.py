@@ -1,5 +1,7 @@
 """`dkmeans explore`: a page in the browser that shows a model and its rows."""
 
+import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,9 @@ def run_explore(
             say(console, "Ctrl-C ends it.")
 
     serve(session, port=options.port, open_browser=options.browser, announce=announce)
+    if session.is_working:  # threads cannot be stopped, and Python would wait for them
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def open_session(
@@ -80,7 +85,9 @@ def open_session(
             rows, test = _hold_out(rows, options.held_out, fitting)
             origin = replace(origin, share=options.held_out)
         whole = _fitted(rows, table, wanted, fitting)
-        origin = replace(origin, estimator=LoadedModel(whole).core)
+        how: Any = "standardised" if fitting.standardise else "raw"
+        how = how if wanted.raw or table is None else "table"
+        origin = replace(origin, estimator=LoadedModel(whole).core, features=how)
     else:
         whole = model.whole
         origin = replace(origin, model=source)
@@ -195,7 +202,7 @@ def _fitted(rows: Rows, table: Source | None, wanted: Wanted, fitting: FitOption
         model = make_pipeline(StandardScaler(), model)
     step = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
     weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
-    fit_with_progress(lambda: model.fit(rows.X, rows.y, **weight), fitting, stderr())
+    fit_with_progress(model, lambda: model.fit(rows.X, rows.y, **weight), fitting, stderr())
     if len(LoadedModel(model).core.classes_) < 2:
         raise InputError("All rows have the same label; two classes are needed.")
     return model

@@ -1,5 +1,6 @@
 """The requests that the page can make, by name."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ ANSWERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "export": exports.export,
     "export_name": exports.export_name,
 }
+_UNLOCKED = ("suspects",)  # they take long, and lock the session themselves
 
 
 def answer(session: Session, name: str, params: Any) -> Answer:
@@ -42,5 +44,12 @@ def answer(session: Session, name: str, params: Any) -> Answer:
         raise RequestError(f"There is no request {name[:40]!r}.")
     if not isinstance(params, dict):
         raise RequestError("Parameters must be a JSON object.")
-    with session.lock:
-        return ANSWERS[name](session, params)
+    thread = threading.get_ident()
+    session.answering.add(thread)
+    try:
+        if name in _UNLOCKED:
+            return ANSWERS[name](session, params)
+        with session.lock:
+            return ANSWERS[name](session, params)
+    finally:
+        session.answering.discard(thread)

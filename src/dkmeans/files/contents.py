@@ -10,6 +10,7 @@ from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files import calibrated, class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
+    REFERENCES,
     check_earlier_rows,
     check_prototypes,
     check_rejection,
@@ -25,6 +26,8 @@ from dkmeans.growth.earlier_rows import EarlierRows
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
 # Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
+# What a file means that does not have these parameters: the defaults of version 0.1.
+_FIRST_DEFAULTS = {"max_clusters": None, "refine": None, "metric": "euclidean"}
 _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
@@ -67,6 +70,8 @@ def describe(
             )
         more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
         arrays |= more
+    if fitted.rejection is not None and fitted.rejection.references is not None:
+        arrays[REFERENCES] = fitted.rejection.references
     more, calibration = calibrated.describe(fitted.calibration)
     arrays |= more
     document = {
@@ -107,7 +112,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     )
     prototypes = check_prototypes(arrays, len(classes), geometry.dimension(document["n_features"]))
     check_tree(tables, prototypes, classes)
-    check_rejection(tables, prototypes, classes)
+    check_rejection(tables, prototypes, classes, arrays)
     earlier = EarlierRows(
         take(arrays, "memory_ids"),
         codes(take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),
@@ -200,7 +205,7 @@ def _read_parameters(found: Any) -> dict[str, Any]:
     if unknown:
         name = min(unknown)[:40]
         raise RefusedError(f"has the parameter {name!r}, unknown here", "update dkmeans")
-    parameters = dict(found)
+    parameters = _FIRST_DEFAULTS | found
     if "class_weight" in parameters:
         parameters["class_weight"] = read_class_weight(parameters["class_weight"])
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
