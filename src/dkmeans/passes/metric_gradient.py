@@ -245,6 +245,7 @@ def _taken(part: Part, rows: Indices, geometry: Learned) -> Part:
         full_weights=weights,
         start=0,
         setting=replace(part.setting, geometry=geometry),
+        is_resident=False,
     )
 
 
