@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.questions.probable_errors import find_suspects
+    from dkmeans.tables.explained import explain
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -26,7 +28,9 @@ __all__ = [
     "ScaleWarning",
     "__version__",
     "condense",
+    "explain",
     "explore",
+    "find_suspects",
     "fit_table",
     "load",
     "save",
@@ -38,7 +42,9 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explain": "tables.explained",
     "explore": "explorer.explore",
+    "find_suspects": "questions.probable_errors",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

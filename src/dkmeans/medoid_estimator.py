@@ -17,12 +17,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.calibration import CalibrationMixin
+from dkmeans.data.frames import row_index
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, n_rows_of
 from dkmeans.questions import label_errors, medoid_answers, memberships, prediction, reject
+from dkmeans.questions.explain import prototype_names
 from dkmeans.results.answers import Explanation, Rejection, Suspects
 
 _UNKNOWN_FEATURES = 16  # number of features that probabilities assume where there are none
@@ -141,6 +143,8 @@ class DiscriminativeKMedoids(
     _fitted: FittedMedoids
     classes_: npt.NDArray[Any]
     n_medoids_: int
+    medoid_classes_: npt.NDArray[Any]
+    medoid_indices_: npt.NDArray[np.intp]
 
     def __init__(
         self,
@@ -324,7 +328,7 @@ class DiscriminativeKMedoids(
         """
         return float(super().score(X, as_labels(y), sample_weight))
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: Any, y: Any = None) -> Explanation:
         """Explain predictions: the nearest medoid, its rival, and the certified radius.
 
         With D the distance to the nearest medoid and R that of the nearest medoid of another class,
@@ -335,6 +339,8 @@ class DiscriminativeKMedoids(
         Parameters
         ----------
         X : as in `predict`
+        y : array-like of shape (n_samples,), optional
+            True labels of the rows, if they are known.
 
         Returns
         -------
@@ -351,8 +357,9 @@ class DiscriminativeKMedoids(
         >>> why.exemplar.tolist(), why.rival_label.tolist(), why.radius.round(6).tolist()
         ([0], ['b'], [2.0])
         """
-        D = self.transform(X)
-        return medoid_answers.explain(self._fitted, D, certified=kind_for(self).is_true_metric)
+        D, certified = self.transform(X), kind_for(self).is_true_metric
+        found = medoid_answers.explain(self._fitted, D, certified=certified, y=y)
+        return found.with_index(row_index(X, y))
 
     def suspects(
         self, X: Any, y: Any, *, sample_weight: Any = None, n: int | None = None
@@ -372,18 +379,18 @@ class DiscriminativeKMedoids(
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0.
         n : int, optional
-            Number of rows to list, whatever their score. By default all rows with a score above
-            0.5, and conflicts.
+            Number of rows to list, whatever their score. By default as many as are estimated to
+            have a wrong label, with a score above 0.5; and conflicts.
 
         Returns
         -------
         suspects : Suspects
             A table with the columns row, label, suggested, cluster (the medoid's row), score and
-            reason.
+            reason. `suspects.noise` is the estimate for each class.
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
-        kind, model = kind_for(self), self._fitted
+        kind, model, index = kind_for(self), self._fitted, row_index(X, y)
         X = kind.read_new(self, X, self.n_medoids_)
         n_rows = n_rows_of(X)
         classes = label_errors.known_classes(model.classes, y, n_rows)
@@ -392,9 +399,10 @@ class DiscriminativeKMedoids(
         rows = medoid_answers.score_rows(
             model, lambda at: kind.between(X, at), cells, classes, weights
         )
-        return label_errors.suspects_table(
+        found = label_errors.suspects_table(
             rows, model.classes, model.codes, model.medoids, model.sizes, n
         )
+        return found.with_index(None if index is None else index[found.row])
 
     def set_rejection(
         self, X: Any, *, false_alarm_rate: float = 0.05, per: reject.Per = "class"
@@ -488,6 +496,22 @@ class DiscriminativeKMedoids(
         from dkmeans.files.model_file import save
 
         save(self, path)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Name the columns of `transform` by the class and the training row of each medoid.
+
+        Parameters
+        ----------
+        input_features : ignored
+            It is there by scikit-learn's convention.
+
+        Returns
+        -------
+        names : ndarray of shape (n_medoids_,)
+            Such as "setosa_12".
+        """
+        check_is_fitted(self)
+        return prototype_names(self.medoid_classes_, self.medoid_indices_)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare what is supported, for scikit-learn."""

@@ -1,5 +1,7 @@
 """Tables that questions asked of a fitted model return."""
 
+import copy
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +18,10 @@ class Explanation(Table):
     ----------
     label : class label
         Predicted class: that of the nearest prototype.
+    true : class label
+        True class, if labels are given.
+    right : bool
+        Whether the two are the same, if labels are given.
     prototype : int
         Index of this prototype.
     id : int
@@ -67,8 +73,7 @@ class Explanation(Table):
         self.rows, self.centers, self.geometry = rows, centers, geometry
         self.parts, self.features = parts, features
 
-    def take(self, rows: npt.NDArray[Any]) -> Self:
-        """Select rows by index or mask."""
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
         columns = {name: getattr(self, name)[rows] for name in self.columns}
         return type(self)(
             rows=None if self.rows is None else self.rows[rows],
@@ -87,7 +92,8 @@ class Explanation(Table):
         import pandas as pd
 
         names = [f"part_{name}" for name in self.features]
-        return pd.concat([table, pd.DataFrame(self.parts, columns=names)], axis=1)
+        parts = pd.DataFrame(self.parts, columns=names, index=table.index)
+        return pd.concat([table, parts], axis=1)
 
     def plot(
         self,
@@ -129,7 +135,33 @@ class Explanation(Table):
             self, image_shape=image_shape, X_train=X_train, max_rows=max_rows, ax=ax
         )
 
+    def by_column(self, columns: Sequence[str]) -> Self:
+        """Add up the parts of features that come from the same column of a table.
+
+        Parameters
+        ----------
+        columns : sequence of str, of length n_features
+            Name of the column that each feature comes from.
+
+        Returns
+        -------
+        explanation : Explanation
+            The same, with one part per column. Parts still add up exactly.
+        """
+        if self.parts is None:
+            return self
+        names = list(dict.fromkeys(columns))
+        codes = np.array([names.index(name) for name in columns], dtype=np.intp)
+        parts = np.zeros((len(self), len(names)))
+        np.add.at(parts.T, codes, self.parts.T)
+        other = copy.copy(self)
+        other.parts, other.features = parts, np.array(names, dtype=object)
+        return other
+
     def _headline(self) -> str:
+        if "right" in self.columns:
+            right = int(self.right.sum())
+            return f"Explanation of {len(self)} predictions, {right} of them right"
         return f"Explanation of {len(self)} predictions"
 
 
@@ -152,10 +184,50 @@ class Rejection(Table):
     per : str
         Source of the rows: this "prototype" alone, several of its "class", or several classes
         ("all").
+    references : ndarray of shape (n_references, n_features), or None
+        Held-out rows that rows are compared with, in the space of the prototypes. None for
+        medoids, and in files of earlier versions.
     """
+
+    references: npt.NDArray[np.floating] | None = None
+
+    def with_references(self, references: npt.NDArray[np.floating] | None) -> Self:
+        """Return the table with references.
+
+        Parameters
+        ----------
+        references : array of shape (n_references, n_features), or None
+            Rows in the space of the prototypes.
+        """
+        other = self.take(np.arange(len(self)))
+        other.references = references
+        return other
+
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
+        other = super()._taken(rows)
+        other.references = self.references
+        return other
 
     def _headline(self) -> str:
         return f"Rejection: at most {self.rate.max():.2%} of rows of known classes"
+
+
+class LabelNoise(Table):
+    """Estimate of the number of wrong labels, one row per class.
+
+    Attributes
+    ----------
+    label : class label
+        The class.
+    rows : int
+        Number of rows with this label.
+    wrong : float
+        How many of them should have another label, by estimate.
+    """
+
+    def _headline(self) -> str:
+        wrong, whole = float(self.wrong.sum()), int(self.rows.sum())
+        return f"About {wrong:.0f} of {whole} labels are wrong ({wrong / max(whole, 1):.1%})"
 
 
 class Suspects(Table):
@@ -164,7 +236,7 @@ class Suspects(Table):
     Attributes
     ----------
     row : int
-        Index of the row.
+        Position of the row; `index` has its label in a frame.
     label : class label
         Its label.
     suggested : class label
@@ -177,7 +249,17 @@ class Suspects(Table):
         "conflict": identical rows have other labels. "only one of its class". "cell of another
         class". "small foreign cell": its cluster has a weight of up to three rows. "nearer to
         others": none of these. "none": the score is 0.5 or less.
+    noise : LabelNoise
+        How many labels of each class are wrong, by estimate: of all rows, whether listed or not.
     """
+
+    def __init__(self, *, noise: LabelNoise | None = None, **columns: npt.ArrayLike) -> None:
+        super().__init__(**columns)
+        self.noise = LabelNoise(label=[], rows=[], wrong=[]) if noise is None else noise
+
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
+        columns = {name: getattr(self, name)[rows] for name in self.columns}
+        return type(self)(noise=self.noise, **columns)
 
     def plot(self, X: Any, *, image_shape: tuple[int, ...], n: int = 24, ax: Any = None) -> Any:
         """Plot the first of them as images (matplotlib must be installed).
@@ -203,7 +285,11 @@ class Suspects(Table):
         return SuspectImagesDisplay.from_suspects(self, X, image_shape=image_shape, n=n, ax=ax)
 
     def _headline(self) -> str:
-        return f"{len(self)} suspect{'s' * (len(self) != 1)}"
+        listed = f"{len(self)} suspect{'s' * (len(self) != 1)}"
+        if not len(self.noise):
+            return listed
+        wrong, whole = float(self.noise.wrong.sum()), int(self.noise.rows.sum())
+        return f"{listed}; about {wrong:.0f} of {whole} labels are wrong"
 
 
 class ClassBorders(Table):
