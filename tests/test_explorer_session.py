@@ -12,7 +12,18 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_session, make
+from explorers import (
+    CODES,
+    HELD_OUT,
+    IRIS,
+    LABELS,
+    NAMES,
+    ask,
+    iris_estimator,
+    iris_model,
+    iris_session,
+    make,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -20,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans, load
 from dkmeans.explorer import requests as r
+from dkmeans.explorer import suspicion
 from dkmeans.explorer.answers import ANSWERS, answer
 from dkmeans.explorer.digests import digest_model
 from dkmeans.explorer.layers import Rows
@@ -68,8 +80,10 @@ def test_points_are_all_rows_with_their_classes(session, plane, layer):
     assert y.max() < y1
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "learned"])
 @pytest.mark.parametrize("plane", IDS)
-def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, plane):
+def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(metric, plane):
+    session = iris_session(metric=metric)
     extent = ask(session, "on_plane", plane=plane)["extent"]
     data = ask(session, "regions", plane=plane, extent=extent, width=7, height=5)
     cells = np.frombuffer(data, dtype="<u2").reshape(5, 7)
@@ -81,7 +95,8 @@ def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, pl
             point = [[x0 + (column + 0.5) / 7 * (x1 - x0), y1 - (line + 0.5) / 5 * (y1 - y0)]]
             lifted = found.lift(np.array(point))
             assert np.allclose(found.project(lifted), point, rtol=1e-4, atol=1e-4)
-            assert cells[line, column] == core.predict_cluster(lifted)[0]
+            rows = core._fitted.geometry.inverse(lifted) if found.is_mapped else lifted
+            assert cells[line, column] == core.predict_cluster(rows)[0]
 
 
 def test_density_counts_the_rows_of_each_pixel_and_class(session):
@@ -160,7 +175,9 @@ def test_sparse_rows_give_the_same_answers():
 # Details
 
 
-def test_row_tells_what_the_model_tells(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_row_tells_what_the_model_tells(metric):
+    session = iris_session(metric=metric)
     core, X = session.draft.core, session.layers["held_out"].X
     found = ask(session, "row", row=23, layer="held_out")
     why = core.explain(X[[23]], features=True)
@@ -172,20 +189,25 @@ def test_row_tells_what_the_model_tells(session):
     assert sum(parts.values()) == pytest.approx(why.squared_margin[0])
     shares = core.predict_proba(X[[23]])[0]
     assert found["probabilities"][0] == [int(shares.argmax()), shares.max()]
-    distances = np.linalg.norm(session.layers["training"].X - X[23], axis=1)
+    space = core._fitted.geometry
+    distances = np.linalg.norm(
+        space.rows(session.layers["training"].X) - space.rows(X[[23]]), axis=1
+    )
     assert [near["row"] for near in found["nearest"]] == np.argsort(distances)[:8].tolist()
 
 
-def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(metric):
+    session = iris_session(metric=metric)
     for k in (None, 5):
         ask(session, "at", k=k)
         core = session.shown.core
-        X, y = session.layers["training"].X, NAMES[~HELD_OUT].copy()
+        X = session.layers["training"].X
         y = session.draft.label_array(session.draft.codes)
         cells = core.predict_cluster(X)
         for index in range(core.n_clusters_):
             mine = np.flatnonzero((cells == index) & (y == core.cluster_classes_[index]))
-            near = np.linalg.norm(X[mine] - core.cluster_centers_[index], axis=1)
+            near = core.transform(X[mine])[:, index]
             found = ask(session, "prototype", index=index)["exemplar"]
             assert found == {"row": int(mine[near.argmin()])}
 
@@ -229,6 +251,48 @@ def test_suspects_are_those_of_the_model_until_they_are_decided(session):
     assert second not in left
 
 
+def test_suspects_are_searched_for_once_for_each_model(session, monkeypatch):
+    searches = []
+    search = suspicion._search
+    monkeypatch.setattr(suspicion, "_search", lambda *what: searches.append(what) or search(*what))
+    first = ask(session, "suspects")["rows"]
+    for line in first[:3]:
+        make(session, "relabel", rows=[line["row"]], **{"class": line["suggested"]})
+    assert ask(session, "suspects")["rows"] == first[3:]
+    ask(session, "undo")
+    assert ask(session, "suspects")["rows"] == first[2:]
+    pair = {first[2]["class"], first[2]["suggested"]}
+    make(session, "merge_classes", **{"from": max(pair), "into": min(pair)})
+    left = ask(session, "suspects")["rows"]
+    assert all({line["class"], line["suggested"]} != pair for line in left)
+    assert len(searches) == 1
+    make(session, "drop_prototype", index=1)
+    ask(session, "suspects")
+    assert len(searches) == 2
+
+
+def test_others_are_answered_while_suspects_are_searched_for(session, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    search = suspicion._search
+
+    def slow(*what):
+        begun.set()
+        assert go_on.wait(20)
+        return search(*what)
+
+    monkeypatch.setattr(suspicion, "_search", slow)
+    tab = threading.Thread(target=ask, args=(session, "suspects"))
+    tab.start()
+    assert begun.wait(20)
+    assert session.is_working
+    row = make(session, "keep", rows=[46])["edits"]
+    assert row == 1
+    go_on.set()
+    tab.join(20)
+    assert not session.is_working
+    assert 46 not in [line["row"] for line in ask(session, "suspects")["rows"]]
+
+
 def test_table_is_sorted_and_cut(session):
     rows = ask(session, "table", sort="margin", limit=4)["rows"]
     margins = session.draft.core.decision_function(session.layers["training"].X).max(axis=1)
@@ -240,7 +304,7 @@ def test_table_is_sorted_and_cut(session):
 
 def test_rejection_uses_held_out_rows_only(session):
     found = ask(session, "rejected", rate=0.1)
-    reference = DiscriminativeKMeans(8).fit(
+    reference = iris_estimator(8).fit(
         session.layers["training"].X, session.draft.label_array(session.draft.codes)
     )
     reference.set_rejection(session.layers["held_out"].X, false_alarm_rate=0.1)
@@ -492,7 +556,7 @@ def test_a_fit_again_is_the_fit_of_the_corrected_rows(session):
     assert state["undo"] == "fit again"
     used = session.draft.used
     y = session.draft.label_array(session.draft.codes)
-    expected = DiscriminativeKMeans(8).fit(session.layers["training"].X[used], y[used])
+    expected = iris_estimator(8).fit(session.layers["training"].X[used], y[used])
     assert digest_model(session.draft.core) == digest_model(expected)
     for layer in ("training", "held_out"):
         assert state["last_refit"][layer]["before"] == before[layer]["wrong"]
@@ -652,6 +716,25 @@ def test_an_edit_that_cannot_be_written_is_not_made(tmp_path, monkeypatch):
     again = iris_session(tmp_path / "j.jsonl")
     assert ask(again, "state")["edits"] == 1
     again.close()
+
+
+# Errors of input
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        ((IRIS, NAMES[:-1]), {}, "y has 149 labels, but X has 150 rows"),
+        ((IRIS[:0], NAMES[:0]), {}, "0 sample"),
+        ((IRIS, CODES), {}, "labels"),
+        ((IRIS, NAMES, [1.0]), {}, "sample_weight has 1 entries"),
+        ((IRIS[:, :2], NAMES), {}, "2 features"),
+        ((IRIS, NAMES), {"held_out": Rows(IRIS, NAMES[:3])}, "y_test has 3 labels"),
+    ],
+)
+def test_wrong_rows_are_refused_in_a_sentence(rows, more, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Session(iris_model(8), Rows(*rows), **more)
 
 
 # Speed

@@ -110,6 +110,19 @@ def test_numbers_stay_numbers_and_categories_may_be_new(folder):
     found = read(ask(session, "export", what="table"), path)
     assert found["species"].dtype == np.int8
     assert (found["species"] == 9).sum() == 1
+    make(session, "add_class", name="900")
+    make(session, "relabel", rows=[1], **{"class": 4})
+    found = read(ask(session, "export", what="table"), path)
+    assert sorted(set(found["species"])) == [0, 1, 2, 9, 900]
+    session.close()
+    frame["species"] = np.array(["2024-01-01", "2024-01-02", "2024-01-03"])[CODES]
+    frame["species"] = pd.to_datetime(frame["species"]).dt.date
+    path = folder / "dates.parquet"
+    frame.to_parquet(path)
+    session = opened(path)
+    make(session, "relabel", rows=[0], **{"class": 2})
+    found = read(ask(session, "export", what="table"), path)
+    assert (found["species"].astype(str) == "2024-01-03").sum() == 51
     session.close()
     frame["species"] = pd.Categorical(NAMES)
     path = folder / "categories.parquet"
@@ -206,13 +219,20 @@ def test_a_model_and_its_table(folder):
     session.close()
 
 
-def test_raw_numbers_and_a_model_of_them(folder):
+def test_raw_numbers_and_a_model_of_them(folder, monkeypatch):
     path = folder / "raw.csv"
     write(table().drop(columns=["site", "note"]), path)
     session = opened(path, wanted=Wanted("species", raw=True), held_out=0.0)
     assert session.opened.before is None
     assert ask(session, "state")["features"] == ["a", "b", "c", "d"]
     assert ask(session, "state")["layers"]["held_out"] == 0
+    make(session, "relabel", rows=[2], **{"class": 1})
+    ask(session, "refit")
+    session.job.join(60)
+    (folder / "raw.py").write_bytes(ask(session, "export", what="script"))
+    monkeypatch.chdir(folder)
+    runpy.run_path("raw.py", run_name="__main__")
+    assert digest_model(load("corrected.dkm")) == digest_model(session.draft.core)
     session.close()
 
 
@@ -280,6 +300,22 @@ def test_the_command_serves_and_says_what_it_does(folder, monkeypatch):
     assert os.listdir(folder).count("cli.csv.explore.jsonl") == 1
     said = run(f"explore {path} --label species --max-clusters 6 --no-browser", code=1)
     assert "journal of other model" in said
+
+
+def test_ctrl_c_does_not_wait_for_an_answer(folder, monkeypatch):
+    import dkmeans.cli.explore_command as command
+
+    write(table(), folder / "busy.csv")
+    codes = []
+
+    def serve(session, **options):
+        session.close()
+        session.answering.add(1)
+
+    monkeypatch.setattr(command, "serve", serve)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    run(f"explore {folder / 'busy.csv'} --label species --max-clusters 4 -q")
+    assert codes == [0]
 
 
 @pytest.mark.parametrize(

@@ -553,7 +553,7 @@ class DiscriminativeKMeans(
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> model = DiscriminativeKMeans().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
+        >>> model = DiscriminativeKMeans.paper().fit([[0.0], [2.0], [6.0]], ["a", "a", "b"])
         >>> model.memberships([[1.0], [2.0]]).round(3).tolist()
         [[1.0, 0.0], [0.941, 0.059]]
         """
@@ -603,7 +603,7 @@ class DiscriminativeKMeans(
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> model = DiscriminativeKMeans(6, refine=None, metric="euclidean").fit(X, y)
         >>> why = model.explain(X[[0, 70]])
         >>> why.label.tolist(), why.rival_label.tolist()
         ([0, 2], [1, 1])
@@ -658,7 +658,7 @@ class DiscriminativeKMeans(
         >>> X = [[0.1 * i] for i in range(20)] + [[5 + 0.1 * i] for i in range(20)]
         >>> y = ["low"] * 20 + ["high"] * 20
         >>> y[10] = "high"
-        >>> model = DiscriminativeKMeans().fit(X, y)
+        >>> model = DiscriminativeKMeans(None, refine=None, metric="euclidean").fit(X, y)
         >>> model.suspects(X, y)
         1 suspect; about 1 of 40 labels are wrong
         row  label  suggested  cluster   score              reason
@@ -705,7 +705,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> iris = load_iris()
         >>> names = iris.target_names[iris.target]
-        >>> DiscriminativeKMeans(max_clusters=10).fit(iris.data, names).class_borders()
+        >>> model = DiscriminativeKMeans(10, refine=None, metric="euclidean")
+        >>> model.fit(iris.data, names).class_borders()
         Borders between 2 pairs of classes
                  a           b  prototypes  facing     gap  a_in_b  b_in_a
         versicolor   virginica           7       1  0.5022    0.02    0.02
@@ -756,7 +757,8 @@ class DiscriminativeKMeans(
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_digits(return_X_y=True)
         >>> known = y != 7
-        >>> model = DiscriminativeKMeans(40).fit(X[:900][known[:900]], y[:900][known[:900]])
+        >>> model = DiscriminativeKMeans(40, refine=None, metric="euclidean")
+        >>> model = model.fit(X[:900][known[:900]], y[:900][known[:900]])
         >>> model = model.set_rejection(X[900:1300][known[900:1300]])
         >>> later = X[1300:]
         >>> bool(model.is_known(later[known[1300:]]).mean() > 0.9)
