@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
     from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+    from dkmeans.explorer.explore import explore
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
@@ -24,6 +25,7 @@ __all__ = [
     "OverfittingWarning",
     "__version__",
     "condense",
+    "explore",
     "fit_table",
     "load",
     "save",
@@ -35,6 +37,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explore": "explorer.explore",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

@@ -17,14 +17,17 @@ from dkmeans.fitted import Fitted
 from dkmeans.growth.auto import Search, most_clusters, search
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out
+from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
+from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
 from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
+from dkmeans.questions.calibration import count_items, fit_temperature
 from dkmeans.results.fit_record import History
 
 
@@ -85,15 +88,27 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
         return progress.tell(listeners, step) and prepared.can_end_search
 
     with ExitStack() as ending:
-        held = None
+        held, n_items = None, 0.0
         if len(held_out.hashes):
             draw = Draw(
                 rows.facts.largest, held_out.lowest, held_out.highest, np.ones(rows.n_classes)
             )
             held = ending.enter_context(rows.drawn(draw))
+            _, hashes = held.sampling_hashes(rows.facts.largest)
+            n_items = count_items(hashes, held.weights())
         others = ending.enter_context(rows.holding_out(held_out.lowest, held_out.highest))
         about = held_out, held, rows.facts.largest, prepared.source.weight_unit, n_classes
-        return search(Run(others, rules), *about, tell)
+        found = search(Run(others, rules), *about, tell)
+        if held is None:
+            return found
+        return replace(found, temperature=_temperature(found.chosen(), held, n_items))
+
+
+def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
+    """Fit the temperature of probabilities to held-out rows."""
+    held.map_rows(chosen.geometry)
+    near = held.class_distances(chosen.prototypes)
+    return fit_temperature(near, held.given_classes(), held.weights(), n_items)
 
 
 def _grow_and_refine(

@@ -17,6 +17,7 @@ from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
+from dkmeans.results.calibration import Calibration
 from dkmeans.results.fit_record import Changes, History, Path, Tree, TreeLog, describe_changes
 
 
@@ -61,6 +62,7 @@ class Predictor:
     n_features: int
     feature_names: npt.NDArray[Any] | None = None
     rejection: Rejection | None = None
+    calibration: Calibration | None = None
 
     @property
     def n_clusters(self) -> int:
@@ -86,6 +88,7 @@ class Predictor:
             n_features=self.n_features,
             feature_names=self.feature_names,
             rejection=self.rejection,
+            calibration=self.calibration,
         )
 
     def attributes(self) -> dict[str, Any]:
@@ -101,6 +104,7 @@ class Predictor:
             n_features_in_=self.n_features,
             feature_names_in_=self.feature_names,
             rejection_=self.rejection,
+            temperature_=None if self.calibration is None else self.calibration.temperature,
         )
 
 
@@ -173,6 +177,7 @@ class Fitted(Predictor):
             earlier_rows=waypoint.earlier_rows,
             labels=None,
             rejection=None,
+            calibration=None,
             training_classes=None,
         )
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.results.answers import Rejection
+from dkmeans.results.calibration import Calibration
 from dkmeans.results.fit_record import History, Path
 
 
@@ -30,6 +31,7 @@ class FittedMedoids:
     n_features: int | None = None
     feature_names: npt.NDArray[Any] | None = None
     rejection: Rejection | None = None
+    calibration: Calibration | None = None
 
     @property
     def medoid_classes(self) -> npt.NDArray[Any]:
@@ -58,6 +60,7 @@ class FittedMedoids:
             "history_": self.history,
             "path_": self.path,
             "rejection_": self.rejection,
+            "temperature_": None if self.calibration is None else self.calibration.temperature,
             "n_features_in_": self.n_features,
             "feature_names_in_": self.feature_names,
         }

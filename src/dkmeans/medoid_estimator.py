@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from dkmeans.calibration import CalibrationMixin
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for
@@ -28,7 +29,11 @@ _UNKNOWN_FEATURES = 16  # number of features that probabilities assume where the
 
 
 class DiscriminativeKMedoids(
-    ClassifierMixin, TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
+    CalibrationMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    BaseEstimator,
 ):
     """Choose rows of labelled data as prototypes that separate the classes, for any metric.
 
@@ -100,6 +105,8 @@ class DiscriminativeKMedoids(
         cost. `path_.plot()` plots it.
     rejection_ : Rejection
         Thresholds of `set_rejection`, one row per medoid. Does not exist before it.
+    temperature_ : float
+        Temperature of calibrated probabilities. Does not exist before `calibrate`.
     n_features_in_ : int
         Number of features, or of rows for "precomputed"; does not exist for a callable.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -249,9 +256,10 @@ class DiscriminativeKMedoids(
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
-        It is proportional to 1 / D_c^p, with D_c the distance to the nearest medoid of class c. The
-        power p is min(2 sqrt(d), 16) for vectors with d features, and 8 for other objects. For
-        calibrated probabilities use scikit-learn's `CalibratedClassifierCV`.
+        After `calibrate` it is the softmax of `decision_function` divided by `temperature_`.
+        Otherwise it is proportional to 1 / D_c^p, with D_c the distance to the nearest medoid of
+        class c. The power p is min(2 sqrt(d), 16) for vectors with d features, and 8 for other
+        objects.
 
         Parameters
         ----------
@@ -263,6 +271,9 @@ class DiscriminativeKMedoids(
             Rows sum to 1.
         """
         near = self._class_distances(X)
+        if self._fitted.calibration is not None:
+            temperature = self._fitted.calibration.temperature
+            return prediction.calibrated_probabilities(near, temperature)
         vectors = isinstance(self.metric, str) and self.metric != PRECOMPUTED
         n_features = self._fitted.n_features if vectors else None
         power = prediction.distance_power(n_features or _UNKNOWN_FEATURES)

@@ -15,6 +15,7 @@ from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prepare import PreparedFit
 from dkmeans.prototypes import Prototypes
+from dkmeans.results.calibration import Calibration
 from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
 
 
@@ -73,7 +74,14 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
         path=path,
         training_classes=_training_classes(training) if all_rows else None,
         growth_path=growth_path,
+        calibration=_calibration(search),
     )
+
+
+def _calibration(search: Search | None) -> Calibration | None:
+    if search is None or search.temperature is None:
+        return None
+    return Calibration(search.temperature)
 
 
 def _path(

@@ -4,7 +4,7 @@ import signal
 import sys
 from types import FrameType
 
-_EXTRAS = ("typer", "rich", "matplotlib", "PIL", "pyarrow", "onnx")
+_EXTRAS = ("typer", "rich", "matplotlib", "PIL", "pyarrow", "onnx", "starlette", "uvicorn")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,18 +134,27 @@ def _one_class(train: Path, label: Any) -> str:
 
 def fit_rows(model: Any, rows: Rows, options: FitOptions, console: Any) -> float:
     """Fit with a bar, tell what the library warns of, and return the seconds it took."""
+
+    def fit() -> None:
+        if isinstance(rows, FrameRows):
+            _fit_frames(model, rows)
+        elif isinstance(rows, LargeTable):
+            _fit_blocks(model, rows)
+        else:
+            _fit_arrays(model, rows)
+
+    return fit_with_progress(fit, options, console)
+
+
+def fit_with_progress(fit: Callable[[], Any], options: FitOptions, console: Any) -> float:
+    """Call a function that fits, as `fit_rows` does."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         refine = getattr(LoadedModel(model).core, "refine", None)
         progress = FitProgress(console, refine, quiet=options.quiet)
         with progress, listening(progress.hear):
-            if isinstance(rows, FrameRows):
-                _fit_frames(model, rows)
-            elif isinstance(rows, LargeTable):
-                _fit_blocks(model, rows)
-            else:
-                _fit_arrays(model, rows)
+            fit()
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {in_option_names(str(warning.message))}")
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Commands on tables: evaluate, compare, explain, suspects, condense, columns."""
+"""Commands on tables: evaluate, compare, explain, suspects, condense, columns, explore."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command(short_help="Tell why rows get their class.")(explain)
     app.command(short_help="List rows whose label may be wrong.")(suspects)
     app.command(short_help="Make a small table that stands for a large one.")(condense)
+    app.command(short_help="See classes and rows in a browser, and mend them.")(explore)
 
 
 def columns(
@@ -310,3 +311,93 @@ def condense(
         decimal=decimal,
     )
     run_condense(data, wanted, n=n, keep=keep.value, out=out, force=force, quiet=quiet)
+
+
+def explore(
+    source: o.Source,
+    data: _More = None,
+    label: o.Label = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labelled rows that are not fitted.")
+    ] = None,
+    held_out: Annotated[
+        float,
+        typer.Option(min=0, metavar="SHARE", help="Rows of a table to hold out; not with --test."),
+    ] = 0.2,
+    shape: Annotated[
+        str | None, typer.Option(metavar="HxW", help="How features make up an image.")
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File of the edits; by default beside the table."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, but do not open it.")
+    ] = False,
+    max_clusters: o.MaxClusters = "auto",
+    refine: o.Refine = None,
+    weight: o.Weight = None,
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    category: o.Category = None,
+    numeric_only: o.NumericOnly = False,
+    skip_missing: o.SkipMissing = False,
+    impute: o.Impute = o.ImputeOption.median,
+    raw: o.Raw = False,
+    standardise: o.Standardise = False,
+    balanced: o.Balanced = False,
+    growth: o.Growth = o.GrowthOption.best,
+    metric: o.Metric = o.MetricOption.euclidean,
+    n_components: o.Components = None,
+    sep: o.Sep = None,
+    decimal: o.Decimal = None,
+    size: o.Size = None,
+    array: o.Array = "X",
+    threads: o.Threads = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Show a model and its rows on a page in the browser, where labels and model can be edited.
+
+    A table is fitted first, without the rows that are held out: dkmeans explore DATA --label COL.
+    Of a model: dkmeans explore MODEL DATA --label COL. Nobody else can open the page.
+    """
+    from dkmeans.cli.explore_command import ExploreOptions, run_explore
+
+    wanted = o.wanted(
+        label,
+        weight=weight,
+        columns=columns,
+        drop=drop,
+        category=category,
+        numeric_only=numeric_only,
+        skip_missing=skip_missing,
+        impute=impute,
+        raw=raw,
+        sep=sep,
+        decimal=decimal,
+        size=size,
+        array=array,
+    )
+    fitting = o.fitting(
+        max_clusters=max_clusters,
+        refine=refine,
+        growth=growth,
+        metric=metric,
+        n_components=n_components,
+        balanced=balanced,
+        standardise=standardise,
+        threads=threads,
+        quiet=quiet,
+    )
+    options = ExploreOptions(
+        test=test,
+        held_out=held_out,
+        shape=shape,
+        journal=journal,
+        port=port,
+        browser=not no_browser,
+    )
+    run_explore(source, data, wanted, fitting, options)

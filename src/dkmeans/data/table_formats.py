@@ -171,9 +171,9 @@ class Csv(TableFile):
         return delimiter_of(self.path)
 
     def _read_schema(self) -> Any:
-        self._delimiter = self._text.sep or self._default_delimiter()
-        names = header(self.path, self._delimiter)
-        self.decimal = self._text.decimal or decimal_of(self.path, self._delimiter)
+        self.delimiter = self._text.sep or self._default_delimiter()
+        names = header(self.path, self.delimiter)
+        self.decimal = self._text.decimal or decimal_of(self.path, self.delimiter)
         return pa.schema([(name, pa.null()) for name in names])
 
     def _read_batches(
@@ -189,7 +189,7 @@ class Csv(TableFile):
                 stream,
                 read_options=pa_csv.ReadOptions(block_size=bytes_per_block(self.names)),
                 parse_options=pa_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True
+                    delimiter=self.delimiter, newlines_in_values=True
                 ),
                 convert_options=pa_csv.ConvertOptions(
                     include_columns=columns,

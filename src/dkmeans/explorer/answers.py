@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dkmeans.explorer import details, listings, map_answers, state_answers
+from dkmeans.explorer import details, exports, listings, map_answers, state_answers
 from dkmeans.explorer.requests import RequestError
 from dkmeans.explorer.session import Session
 
@@ -31,6 +31,8 @@ ANSWERS: dict[str, Callable[[Session, dict[str, Any]], Answer]] = {
     "suspects": listings.suspects,
     "table": listings.table,
     "rejected": listings.rejected,
+    "export": exports.export,
+    "export_name": exports.export_name,
 }
 
 

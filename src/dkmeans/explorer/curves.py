@@ -51,9 +51,7 @@ def _held_out_errors(session: Session, draft: Draft) -> dict[int, float]:
     d = draft.core._fitted.prototypes.centers.shape[1]
     rows = evenly_spaced(len(layer), max(_MIN_ROWS, int(_WORK / (total * d))))
     X, codes = layer.X[rows], draft.counts_as[layer.codes[rows]]
-    place = {label: at for at, label in enumerate(draft.labels)}
-    known = np.array([place[label] for label in draft.core.classes_.tolist()])
-    known = draft.counts_as[known]
+    known = draft.counts_as[draft.model_classes]
     errors, mapped, space = {}, X, None
     for point in growth.waypoints:
         if space is None or point.geometry != space:

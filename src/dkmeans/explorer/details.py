@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from dkmeans.data.validation import threads_of
 from dkmeans.explorer import requests as r
 from dkmeans.explorer.draft import Draft
 from dkmeans.explorer.lookup import flags, layer_of
 from dkmeans.explorer.requests import RequestError
 from dkmeans.explorer.session import Session
 from dkmeans.plots.inputs import dense
+from dkmeans.questions.explain import explain
+from dkmeans.questions.prediction import class_probabilities
 
 _CLASSES = 5  # most probable classes of a row
 _FEATURES = 200  # features that decide
@@ -20,15 +23,17 @@ _IMAGES = 500  # at once
 
 
 def row(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Values of a row, its prediction, and why."""
+    """Tell the values of a row, its prediction, and why."""
     layer = layer_of(session, params)
     data = session.layers[layer]
     at = r.integer(params, "row", len(data))
     draft = session.shown
     core, X = draft.core, data.X[[at]]
-    why = core.explain(X, features=True)
-    shares = core.predict_proba(X)[0]
-    places = _class_places(draft)
+    threads = threads_of(core)
+    why = explain(core._fitted, X, threads, features=True)
+    mapped = session.view(draft, layer).rows[[at]]
+    shares = class_probabilities(core._fitted, mapped, threads)[0]
+    places = draft.counts_as[draft.model_classes]
     order = np.argsort(-shares, kind="stable")[:_CLASSES]
     own, rival = int(why.prototype[0]), int(why.rival[0])
     found = exemplars(session, draft)
@@ -44,6 +49,7 @@ def row(session: Session, params: dict[str, Any]) -> dict[str, Any]:
         "rival_exemplar": None if rival < 0 else _exemplar(found[rival]),
         "margin": _finite(why.margin[0]),
         "radius": _finite(why.radius[0]),
+        "radius_on_plane": _on_plane(session, why.radius[0]),
         "values": [list(pair) for pair in data.values(at, session.units.names)],
         "features": _parts(session, why, rival),
         "nearest": _nearest(session, draft, layer, at),
@@ -53,7 +59,7 @@ def row(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def prototype(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """A prototype in original units, its rows, and its place in the tree."""
+    """Show a prototype in original units, its rows, and its place in the tree."""
     draft = session.shown
     core = draft.core
     index = r.integer(params, "index", core.n_clusters_)
@@ -87,7 +93,7 @@ def prototype(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def images(session: Session, params: dict[str, Any]) -> bytes:
-    """Images of some rows, one after the other."""
+    """Return images of some rows, one after the other."""
     if session.images is None:
         raise RequestError("Rows are no images: no image_shape was given.")
     data = session.layers[layer_of(session, params)]
@@ -101,12 +107,6 @@ def exemplars(session: Session, draft: Draft) -> Any:
     view = session.view(draft, "training")
     own = draft.used & (draft.row_classes == draft.prototype_classes[view.cells])
     return session.cached(("exemplars", session.version), lambda: view.exemplars(own))
-
-
-def _class_places(draft: Draft) -> list[int]:
-    """Return the number of each class of the model, merged classes as one."""
-    place = {label: at for at, label in enumerate(draft.labels)}
-    return [draft.merged[place[label]] for label in draft.core.classes_.tolist()]
 
 
 def _parts(session: Session, why: Any, rival: int) -> list[list[Any]]:
@@ -126,6 +126,13 @@ def _nearest(session: Session, draft: Draft, layer: str, at: int) -> list[dict[s
         for i, d in zip(rows, distances, strict=True)
         if layer != "training" or i != at
     ][:_NEAREST]
+
+
+def _on_plane(session: Session, radius: Any) -> list[float] | None:
+    """Return the radius along both axes of the plane of features, if there are just two."""
+    if len(session.units.names) != 2 or not math.isfinite(radius):
+        return None
+    return [float(radius * factor) for factor in session.units.factor]
 
 
 def _image(session: Session, X: Any) -> list[int] | None:

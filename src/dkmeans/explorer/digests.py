@@ -30,5 +30,5 @@ def _digest(texts: Sequence[str], arrays: Sequence[Any]) -> str:
     for array in arrays:
         values = np.ascontiguousarray(array)
         found.update(f"{values.dtype.str}{values.shape}".encode())
-        found.update(memoryview(values).cast("B") if values.size else b"")
+        found.update(values.data.cast("B") if values.size else b"")
     return found.hexdigest()

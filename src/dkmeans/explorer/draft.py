@@ -32,9 +32,13 @@ class Draft:
     @cached_property
     def prototype_classes(self) -> Codes:
         """Class of each prototype, by number, merged classes as one."""
+        return self.counts_as[self.model_classes[self.core._fitted.prototypes.classes]]
+
+    @cached_property
+    def model_classes(self) -> npt.NDArray[np.intp]:
+        """Number of each class of the model."""
         place = {label: at for at, label in enumerate(self.labels)}
-        known = np.array([place[label] for label in self.core.classes_.tolist()], dtype=np.intp)
-        return self.counts_as[known[self.core._fitted.prototypes.classes]]
+        return np.array([place[label] for label in self.core.classes_.tolist()], dtype=np.intp)
 
     @cached_property
     def row_classes(self) -> Codes:

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.data.validation import threads_of
 from dkmeans.explorer import requests as r
 from dkmeans.explorer.draft import DROPPED, KEPT, Draft
 from dkmeans.explorer.layers import MAX_CLASSES, Layer, label_text
 from dkmeans.explorer.refit import fit_again
 from dkmeans.explorer.requests import RequestError
 from dkmeans.explorer.units import Units
+from dkmeans.questions.edit import set_center
+from dkmeans.questions.reject import choose_rejection
 
 Edit = dict[str, Any]
 ROW_KINDS = ("relabel", "drop_rows", "restore_rows", "keep")
@@ -45,6 +48,8 @@ def lasting(draft: Draft, material: Material, params: Any) -> Edit:
         raise RequestError("edit must be an object with a kind.")
     kind = r.choice(params, "kind", KINDS)
     if kind in ROW_KINDS:
+        if kind == "relabel" and "classes" in params:
+            return {"kind": kind, **_labels_by_row(draft, material, params)}
         rows = r.integers(params, "rows", len(material.training)).tolist()
         more = {"label": _label(draft, params, "class")} if kind == "relabel" else {}
         return {"kind": kind, "rows": rows, **more}
@@ -93,7 +98,9 @@ def describe(edit: Mapping[str, Any]) -> str:
         count = f"{len(edit['rows']):,} row{'s' * (len(edit['rows']) != 1)}"
         verbs = {"drop_rows": "drop", "restore_rows": "restore", "keep": "keep the label of"}
         if kind == "relabel":
-            return f"relabel {count} as {label_text(edit['label'])}"
+            return f"relabel {count}" + (
+                f" as {label_text(edit['label'])}" if "label" in edit else ""
+            )
         return f"{verbs[kind]} {count}"
     texts: dict[str, Callable[[], str]] = {
         "add_class": lambda: f"add class {label_text(edit['label'])}",
@@ -113,7 +120,11 @@ def describe(edit: Mapping[str, Any]) -> str:
 
 def _relabel(draft: Draft, material: Material, edit: Edit) -> Draft:
     codes = draft.codes.copy()
-    codes[_rows(draft, edit)] = draft.labels.index(edit["label"])
+    if "label" in edit:
+        codes[_rows(draft, edit)] = draft.labels.index(edit["label"])
+    else:
+        _rows(draft, edit)
+        codes[edit["rows"]] = [draft.labels.index(label) for label in edit["labels"]]
     return replace(draft, codes=codes)
 
 
@@ -161,7 +172,12 @@ def _move(draft: Draft, material: Material, edit: Edit) -> Draft:
         center = center.toarray()[0] if hasattr(center, "toarray") else center[0]
     else:
         center = np.array(edit["features"], dtype=np.float64)
-    return _edited(draft, lambda core: core.set_center(edit["id"], center))
+    core = draft.core
+    if edit["id"] not in core.cluster_ids_:
+        raise RequestError(f"There is no prototype {edit['id']} any more.")
+    row = center.reshape(1, -1).astype(core._fitted.prototypes.centers.dtype)
+    mapped = core._fitted.geometry.rows(row)[0]
+    return _published(draft, set_center(core._fitted, edit["id"], mapped))
 
 
 def _merge_prototypes(draft: Draft, material: Material, edit: Edit) -> Draft:
@@ -173,8 +189,10 @@ def _drop_prototype(draft: Draft, material: Material, edit: Edit) -> Draft:
 
 
 def _set_rejection(draft: Draft, material: Material, edit: Edit) -> Draft:
-    rows = rows_for_rejection(draft, material)
-    return _edited(draft, lambda core: core.set_rejection(rows, false_alarm_rate=edit["rate"]))
+    model, threads = draft.core._fitted, threads_of(draft.core)
+    rows = model.geometry.rows(rows_for_rejection(draft, material), threads)
+    table = choose_rejection(model, rows, edit["rate"], "class", threads)
+    return _published(draft, replace(model, rejection=table))
 
 
 def _use_k(draft: Draft, material: Material, edit: Edit) -> Draft:
@@ -226,12 +244,26 @@ def _edited(draft: Draft, change: Callable[[Any], Any]) -> Draft:
     return replace(draft, core=core)
 
 
+def _published(draft: Draft, fitted: Any) -> Draft:
+    return _edited(draft, lambda core: core._publish(fitted))
+
+
 def _rows(draft: Draft, edit: Edit) -> npt.NDArray[np.int64]:
     return r.integers(edit, "rows", len(draft.codes))
 
 
 def _label(draft: Draft, params: Mapping[str, Any], name: str) -> Any:
     return draft.labels[r.integer(params, name, len(draft.labels))]
+
+
+def _labels_by_row(draft: Draft, material: Material, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Read rows with a class for each."""
+    rows, classes = params.get("rows", []), params["classes"]
+    unique = r.integers(params, "rows", len(material.training))
+    r.integers(params, "classes", len(draft.labels))
+    if len(unique) != len(rows) or len(classes) != len(rows):
+        raise RequestError("rows must be different, and classes must be one for each of them.")
+    return {"rows": rows, "labels": [draft.labels[code] for code in classes]}
 
 
 def _new_label(draft: Draft, name: str) -> Any:

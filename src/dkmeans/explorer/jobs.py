@@ -10,7 +10,7 @@ from dkmeans.explorer.session import Session
 from dkmeans.progress import Step
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The fit was stopped by a person."""
 
 
@@ -27,8 +27,10 @@ class RefitJob:
         self._session, self._max_clusters = session, max_clusters
         self._draft = session.draft
         self._stop = threading.Event()
-        self._text, self._error = "starting", None
-        self._done, self._total = 0, None
+        self._text, self._done = "starting", 0
+        self._total: int | None = None
+        self._error: str | None = None
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="dkmeans-refit", daemon=True)
         self._thread.start()
 
@@ -36,8 +38,6 @@ class RefitJob:
     def is_running(self) -> bool:
         """Whether the fit has not ended."""
         return self._thread.is_alive() and not self._ended
-
-    _ended = False
 
     def told(self) -> dict[str, Any] | None:
         """Tell how far it is; None when it has ended well."""
@@ -67,11 +67,11 @@ class RefitJob:
             )
             with self._session.lock:
                 if self._stop.is_set():
-                    raise Stopped
+                    raise StoppedError
                 self._ended = True
                 edit = {"kind": "refit", "max_clusters": self._max_clusters}
                 self._session.put(edit, replace(self._draft, core=core))
-        except Stopped:
+        except StoppedError:
             self._text = "stopped"
         except Exception as error:  # shown on the page; the session stays as it was
             self._error = str(error) or type(error).__name__
@@ -80,7 +80,7 @@ class RefitJob:
 
     def _hear(self, step: Step) -> None:
         if self._stop.is_set():
-            raise Stopped
+            raise StoppedError
         record = step.record
         verb = "refining" if record["phase"] == "refine" else "growing"
         verb = "choosing the number of prototypes" if step.is_trial else verb

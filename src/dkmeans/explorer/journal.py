@@ -8,14 +8,15 @@ leave it, is cut off.
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-try:
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 MAX_BYTES = 1 << 28  # of a journal that is read
@@ -68,15 +69,12 @@ class Journal:
 
     def _lock(self) -> None:
         try:
-            if fcntl is not None:
-                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            else:
-                import msvcrt
-
-                # A byte far behind the end, as locked bytes cannot be read by others.
-                self._file.seek(1 << 62)
-                msvcrt.locking(self._file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            if sys.platform == "win32":
+                self._file.seek(1 << 40)  # behind the end: locked bytes cannot be read
+                msvcrt.locking(self._file.fileno(), msvcrt.LK_NBLCK, 1)
                 self._file.seek(0)
+            else:
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ValueError(
                 f"{self.path} is in use by another explorer: end that one, or name another journal."

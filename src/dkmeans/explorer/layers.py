@@ -1,7 +1,7 @@
 """Rows that the explorer shows: features, labels, and the values that a person reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,26 @@ Floats = npt.NDArray[np.float64]
 
 MAX_CLASSES = 65_535  # numbers of classes travel as 16 bits
 MAX_VALUES = 200  # values of a row that are listed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows as they are given to the explorer."""
+
+    X: Any  # an array, a CSR matrix or a dataframe
+    y: Any
+    weight: Any = None
+    places: npt.NDArray[np.int64] | None = None  # row of the table that each was read from
+    notes: list[str] = field(default_factory=list)  # what was left out
+
+    def take(self, which: npt.NDArray[np.bool_]) -> "Rows":
+        """Keep some rows."""
+        at = np.flatnonzero(which)
+        rows = take_rows(self.X, at)
+        rows = rows.reset_index(drop=True) if hasattr(rows, "reset_index") else rows
+        weight = None if self.weight is None else np.asarray(self.weight)[at]
+        places = at if self.places is None else self.places[at]
+        return Rows(rows, np.asarray(self.y)[at], weight, places, self.notes)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _SORTS = ("row", "margin", "class", "predicted")
 
 
 def confusion(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Number of rows by true and predicted class."""
+    """Count rows by true and predicted class."""
     layer, draft = layer_of(session, params), session.shown
     n = len(draft.labels)
     if n > _MAX_CLASSES:
@@ -36,9 +36,7 @@ def confusion(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 def borders(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     """Pairs of classes that meet, those with the most wrong rows first."""
-    return session.cached(
-        ("borders", session.version), lambda: {"borders": _borders(session)}
-    )
+    return session.cached(("borders", session.version), lambda: {"borders": _borders(session)})
 
 
 def suspects(session: Session, params: dict[str, Any]) -> dict[str, Any]:
@@ -86,17 +84,18 @@ def table(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def rejected(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Held-out rows that would be rejected at a rate; nothing is changed."""
+    """Rows that would be rejected at a rate, by thresholds from held-out rows."""
     rate, draft = r.rate(params, "rate"), session.shown
     rows = rows_for_rejection(draft, session.material)
-    model, view = draft.core._fitted, session.view(draft, "held_out")
+    layer = layer_of(session, {"layer": "held_out", **params})
+    model, view = draft.core._fitted, session.view(draft, layer)
     threads = threads_of(draft.core)
     mapped = model.geometry.rows(rows, threads)
     try:
         thresholds = reject.choose_rejection(model, mapped, rate, "class", threads)
     except ValueError as error:
         raise RequestError(str(error).replace("X has", "there are")) from error
-    key = ("strangeness", session.version)
+    key = ("strangeness", session.version, layer)
     scores, cells = session.cached(key, lambda: reject.score_strangeness(model, view.rows, threads))
     unknown = np.flatnonzero(reject.relative_scores(scores, cells, thresholds) > 1)
     strangest = unknown[np.argsort(-scores[unknown], kind="stable")][:_MAX_LISTED]
@@ -143,16 +142,11 @@ def _chosen(session: Session, params: dict[str, Any], layer: str) -> Any:
     """Read which rows are asked for, in which order."""
     data, draft = session.layers[layer], session.shown
     sort = r.choice(params, "sort", _SORTS, "row")
-    if "rows" in params:
-        rows = r.integers(params, "rows", len(data))
-    else:
-        rows = np.arange(len(data))
-    if sort != "row":
-        values = {
-            "margin": lambda: session.view(draft, layer).margins,
-            "class": lambda: session.classes(draft, layer),
-            "predicted": lambda: session.predicted(draft, layer),
-        }[sort]()
-        rows = rows[np.argsort(values[rows], kind="stable")]
+    rows = r.integers(params, "rows", len(data)) if "rows" in params else np.arange(len(data))
+    if sort == "margin":
+        rows = rows[np.argsort(session.view(draft, layer).margins[rows], kind="stable")]
+    elif sort != "row":
+        by = session.classes if sort == "class" else session.predicted
+        rows = rows[np.argsort(by(draft, layer)[rows], kind="stable")]
     offset = r.integer(params, "offset", 1 << 31, 0)
     return rows[offset : offset + r.integer(params, "limit", _MAX_ROWS + 1, 100)]

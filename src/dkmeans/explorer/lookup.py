@@ -58,11 +58,13 @@ def flags(session: Session, draft: Draft, layer: str) -> npt.NDArray[np.uint8]:
 
 
 def read_k(params: dict[str, Any]) -> int:
+    """Read a number of prototypes."""
     value = params.get("k")
     return 1 + r.integer({"k": value - 1 if type(value) is int else value}, "k", 1 << 31)
 
 
 def plane_key(session: Session, plane: MapPlane) -> Any:
+    """Return what tells the plane from others; that of the prototypes moves with the model."""
     if plane.is_mapped:
         return plane.id, session.version
     return plane.id, plane.x, plane.y

@@ -20,7 +20,7 @@ MAX_DENSITY_CLASSES = 64
 
 
 def points(session: Session, params: dict[str, Any]) -> bytes:
-    """Coordinates, classes and flags of all rows of a layer."""
+    """Return coordinates, classes and flags of all rows of a layer."""
     layer = layer_of(session, params)
     draft = session.shown
     flat = project(session, plane_of(session, params), layer)
@@ -38,7 +38,7 @@ def points(session: Session, params: dict[str, Any]) -> bytes:
 
 
 def on_plane(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Prototypes on a plane, and the part of it that all rows take."""
+    """Return the prototypes on a plane, and the part of it that all rows take."""
     plane = plane_of(session, params)
     prototypes = _prototypes_on(session.shown.core, session.shown.core, plane)
     key = ("extent", plane_key(session, plane))
@@ -47,7 +47,7 @@ def on_plane(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def regions(session: Session, params: dict[str, Any]) -> bytes:
-    """Nearest prototype at each pixel, line by line from the top."""
+    """Find the nearest prototype at each pixel, line by line from the top."""
     plane = plane_of(session, params)
     extent, width, height = r.grid(params)
     core = session.shown.core
@@ -64,7 +64,7 @@ def regions(session: Session, params: dict[str, Any]) -> bytes:
 
 
 def density(session: Session, params: dict[str, Any]) -> bytes:
-    """Number of rows per class and pixel, line by line from the top."""
+    """Count rows per class and pixel, line by line from the top."""
     layer, plane = layer_of(session, params), plane_of(session, params)
     extent, width, height = r.grid(params)
     draft = session.shown
@@ -88,7 +88,7 @@ def density(session: Session, params: dict[str, Any]) -> bytes:
 
 
 def film(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Prototypes and errors at k prototypes; nothing is changed."""
+    """Return the prototypes and errors at k prototypes; nothing is changed."""
     plane, draft = plane_of(session, params), session.at(read_k(params))
     flat = _prototypes_on(draft.core, session.shown.core, plane)
     lines = zip(flat.tolist(), draft.prototype_classes.tolist(), strict=True)
@@ -102,9 +102,7 @@ def film(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _extent(
-    session: Session, plane: MapPlane, prototypes: npt.NDArray[np.float64]
-) -> list[float]:
+def _extent(session: Session, plane: MapPlane, prototypes: npt.NDArray[np.float64]) -> list[float]:
     low, high = prototypes.min(axis=0), prototypes.max(axis=0)
     for layer in session.layers:
         flat = project(session, plane, layer)
@@ -127,9 +125,7 @@ def _prototypes_on(core: Any, shown: Any, plane: MapPlane) -> npt.NDArray[np.flo
     return plane.project(centers).astype(np.float64)
 
 
-def _nearest(
-    core: Any, plane: MapPlane, points: npt.NDArray[np.float64]
-) -> npt.NDArray[np.intp]:
+def _nearest(core: Any, plane: MapPlane, points: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     """Return the nearest prototype of the rows that points of a plane stand for."""
     model = core._fitted
     centers = model.prototypes.centers

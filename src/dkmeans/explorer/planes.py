@@ -1,5 +1,6 @@
 """Planes that the map shows: where rows lie on them, and which row a point stands for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,19 +54,19 @@ class MapPlane:
         return np.asarray((points - origin) @ self.steps + self.base)
 
 
-def prototype_plane(core: Any) -> MapPlane:
+def prototype_plane(core: Any, features: Sequence[str]) -> MapPlane:
     """Make the plane in which the prototypes vary most, in the space of the model."""
     centers = core._fitted.prototypes.centers
     plane = Plane.through(centers.astype(np.float64), core.cluster_sizes_)
     learned = isinstance(core._fitted.geometry, Learned)
     title = "learned metric" if learned else "prototypes"
     if not plane.is_cut and not learned:
-        names = [f"feature {j}" for j in range(2)]
+        x, y, *_ = [*features, ""]
     else:
-        names = ["first direction of the prototypes", "second direction of the prototypes"]
+        x, y = "first direction of the prototypes", "second direction of the prototypes"
     offset = -plane.origin @ plane.axes.T
     return MapPlane(
-        "learned", title, *names, plane.axes, offset, plane.origin, plane.axes, is_mapped=True
+        "learned", title, x, y, plane.axes, offset, plane.origin, plane.axes, is_mapped=True
     )
 
 

@@ -3,12 +3,13 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.pipeline import Pipeline
 
 from dkmeans.data.value_checks import as_labels, check_same_kind
 from dkmeans.explorer import edits
@@ -16,26 +17,16 @@ from dkmeans.explorer.digests import digest_model, digest_rows
 from dkmeans.explorer.draft import Change, Draft
 from dkmeans.explorer.edits import Edit, Material
 from dkmeans.explorer.journal import Journal
-from dkmeans.explorer.layers import MAX_CLASSES, Codes, Layer, make_layer
+from dkmeans.explorer.layers import MAX_CLASSES, Codes, Layer, Rows, make_layer
 from dkmeans.explorer.planes import MapPlane, RowDirections, prototype_plane
 from dkmeans.explorer.requests import RequestError
-from dkmeans.explorer.tables import Source
+from dkmeans.explorer.tables import Origin
 from dkmeans.explorer.units import Images, Units
 from dkmeans.explorer.views import View
 from dkmeans.plots.inputs import FittedModel, unwrap_pipeline
 
 _KEPT_VIEWS = 8  # models and layers whose answers are kept
 LAYERS = ("training", "held_out")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows as they are given to the explorer."""
-
-    X: Any
-    y: Any
-    weight: Any = None
-    places: npt.NDArray[np.int64] | None = None  # row of the table that each was read from
 
 
 class Session:
@@ -52,8 +43,8 @@ class Session:
     title : str
     image_shape : sequence of int, optional
         Shape of the image that the features make up, line by line.
-    source : Source, optional
-        The table that the rows come from.
+    origin : Origin, optional
+        Where rows and model come from.
     journal : path, optional
         File of the edits. If it exists, its edits are made again.
     """
@@ -66,13 +57,14 @@ class Session:
         *,
         title: str = "dkmeans",
         image_shape: Sequence[int] | None = None,
-        source: Source | None = None,
+        origin: Origin | None = None,
         journal: str | Path | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self.opened: FittedModel = unwrap_pipeline(model)
-        self.title, self.source = title, source or Source()
+        self.title, self.origin = title, origin or Origin()
         core = self.opened.model
+        self._steps = list(getattr(model, "steps", ()))
         labels, codes = _number_classes(core, training.y, None if held_out is None else held_out.y)
         self.units = Units.of(self.opened)
         layer = make_layer(self.opened, training.X, codes[0], training.weight, training.places)
@@ -99,6 +91,14 @@ class Session:
         self.journal: Journal | None = None
         if journal is not None:
             self._open_journal(Path(journal))
+
+    @property
+    def model(self) -> Any:
+        """The edited model, behind the steps that come before it."""
+        if self.opened.before is None:
+            return self.draft.core
+        name = self._steps[-1][0]
+        return Pipeline([*self._steps[:-1], (name, self.draft.core)])
 
     @property
     def shown(self) -> Draft:
@@ -155,8 +155,8 @@ class Session:
     def plane(self, id: str, x: int, y: int) -> MapPlane:
         """Return a plane by its id; x and y are features of the plane "features"."""
         if id == "learned":
-            core = self.shown.core
-            return self.cached(("plane", id, self.version), lambda: prototype_plane(core))
+            core, names = self.shown.core, self.units.names
+            return self.cached(("plane", id, self.version), lambda: prototype_plane(core, names))
         if "directions" not in self._planes:
             self._planes["directions"] = RowDirections(
                 self.layers["training"].X, self.layers["training"].codes
@@ -167,8 +167,8 @@ class Session:
             if id == "features":
                 pair = [x, y]
                 scales = np.array([self.units.factor[pair], self.units.offset[pair]])
-                names = (self.units.names[x], self.units.names[y])
-                plane = directions.features(x, y, names, scales)
+                titles = (self.units.names[x], self.units.names[y])
+                plane = directions.features(x, y, titles, scales)
             else:
                 plane = directions.lda() if id == "lda" else directions.pca()
             self._planes[key] = plane

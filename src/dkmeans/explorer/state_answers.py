@@ -1,5 +1,6 @@
 """The state of a session, and what changes it: edits, undo, models on the way, fits."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dkmeans.explorer.session import LAYERS, Session
 
 
 def state(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Everything that is small: classes, prototypes, errors, edits."""
+    """Tell everything that is small: classes, prototypes, errors, edits."""
     key = ("state", session.version, session.shown_k)
     told = dict(session.cached(key, lambda: _about_model(session)))
     told["job"] = None if session.job is None else session.job.told()
@@ -23,7 +24,7 @@ def state(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def preview(session: Session, params: dict[str, Any]) -> dict[str, Any]:
-    """Errors before and after an edit, which is not made."""
+    """Count errors before and after an edit, which is not made."""
     edit = edits.lasting(session.draft, session.material, params.get("edit"))
     after = edits.apply(session.draft, session.material, edit)
     told: dict[str, Any] = {"text": edits.describe(edit), "held_out": None}
@@ -112,6 +113,7 @@ def _about_model(session: Session) -> dict[str, Any]:
         "path": error_curve(session, session.draft),
         "path_at": session.shown_k,
         "rejection": None if rejection is None else _about_rejection(session, draft),
+        "last_refit": _last_refit(session),
         "undo": session.done[-1].text if session.done else None,
         "redo": session.undone[-1].text if session.undone else None,
         "edits": len(session.done),
@@ -139,6 +141,19 @@ def _classes(session: Session, draft: Draft) -> list[dict[str, Any]]:
         }
         for at, name in enumerate(draft.class_names)
     ]
+
+
+def _last_refit(session: Session) -> dict[str, Any] | None:
+    """Errors before and after the last fit that was not undone, with the present labels."""
+    fits = [change for change in session.done if change.edit["kind"] == "refit"]
+    if not fits:
+        return None
+    told: dict[str, Any] = {"held_out": None}
+    for layer in session.layers:
+        before, n = session.errors(replace(session.draft, core=fits[-1].before.core), layer)
+        after, _ = session.errors(replace(session.draft, core=fits[-1].after.core), layer)
+        told[layer] = {"before": before, "after": after, "n": n}
+    return told
 
 
 def _about_rejection(session: Session, draft: Draft) -> dict[str, Any]:

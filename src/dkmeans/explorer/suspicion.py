@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.data.validation import threads_of
 from dkmeans.explorer.draft import KEPT
 from dkmeans.explorer.session import Session
+from dkmeans.questions import label_errors
+from dkmeans.questions.label_errors import DOUBTFUL_SCORE
 
 
 class Suspicion:
@@ -28,25 +31,25 @@ def suspect_rows(session: Session) -> npt.NDArray[np.intp]:
 
 
 def _compute(session: Session) -> Suspicion:
-    draft = session.draft
-    core, layer = draft.core, session.layers["training"]
-    classes = {label: at for at, label in enumerate(draft.labels)}
-    known = np.zeros(len(draft.labels), dtype=bool)
-    known[[classes[label] for label in core.classes_.tolist()]] = True
-    rows = np.flatnonzero(draft.used & known[draft.row_classes])
+    draft, layer = session.draft, session.layers["training"]
+    model = draft.core._fitted
+    places = draft.model_classes
+    number = np.full(len(draft.labels), -1)  # of each class, among those of the model
+    number[places] = np.arange(len(places))
+    rows = np.flatnonzero(draft.used & (number[draft.row_classes] >= 0))
     if not len(rows):
         nothing = np.zeros(0, dtype=np.intp)
         return Suspicion(nothing, nothing, nothing, np.zeros(0))
-    y = draft.label_array(draft.row_classes[rows])
+    everyone = len(rows) == len(layer)
+    mapped = session.view(draft, "training").rows
     weight = None if layer.weight is None else layer.weight[rows]
-    table = core.suspects(layer.X[rows], y, sample_weight=weight)
-    found = rows[table.row]
-    undecided = (draft.marks[found] & KEPT) == 0
-    suggested = np.array([classes[label] for label in table.suggested.tolist()], dtype=np.intp)
-    suggested = draft.counts_as[suggested] if len(suggested) else suggested
-    return Suspicion(
-        found[undecided],
-        draft.row_classes[found][undecided],
-        suggested[undecided],
-        table.score[undecided],
+    codes = number[draft.row_classes[rows]].astype(np.intp)
+    scored = label_errors.score_rows(
+        model, mapped if everyone else mapped[rows], codes, weight, threads_of(draft.core)
     )
+    doubtful = (scored.scores > DOUBTFUL_SCORE) | scored.conflicting
+    order = np.argsort(-scored.scores, kind="stable")
+    order = order[doubtful[order] & ((draft.marks[rows[order]] & KEPT) == 0)]
+    found = rows[order]
+    suggested = draft.counts_as[places[scored.suggested[order]]]
+    return Suspicion(found, draft.row_classes[found], suggested, scored.scores[order])

@@ -1,5 +1,6 @@
 """Features as a person reads them: names, units of the table's columns, and images."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,10 +34,9 @@ class Units:
         d = int(opened.model.n_features_in_)
         names = [str(name) for name in feature_names(opened.model._fitted)]
         if opened.before is not None:
-            try:
+            # Some steps do not name their outputs.
+            with contextlib.suppress(AttributeError, ValueError):
                 names = [str(name) for name in opened.before.get_feature_names_out()]
-            except (AttributeError, ValueError):  # some steps do not name their outputs
-                pass
         factor, offset = np.ones(d), np.zeros(d)
         if opened.before is not None:
             factor, offset = _scales(opened.before, d)

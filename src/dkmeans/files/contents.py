@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
-from dkmeans.files import class_labels, learned_metric, waypoints
+from dkmeans.files import calibrated, class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     check_earlier_rows,
     check_prototypes,
@@ -67,6 +67,8 @@ def describe(
             )
         more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
         arrays |= more
+    more, calibration = calibrated.describe(fitted.calibration)
+    arrays |= more
     document = {
         "parameters": _parameters(model),
         "classes": class_labels.encode(fitted.classes),
@@ -76,6 +78,7 @@ def describe(
         "tables": tables,
         "geometry": name_of(fitted.geometry),
         "waypoints": on_the_way,
+        "calibration": calibration,
     }
     return arrays, document
 
@@ -134,6 +137,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
             sizes=sizes,
             earlier_rows=earlier,
             growth_path=growth_path,
+            calibration=calibrated.rebuild(arrays, document.get("calibration"), len(classes)),
             **tables,
             **_read_rows(arrays, len(prototypes)),
             **_read_scalars(document["fitted"]),

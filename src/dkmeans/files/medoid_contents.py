@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.data.value_checks import InvalidParameterError
-from dkmeans.files import class_labels
+from dkmeans.files import calibrated, class_labels
 from dkmeans.files.consistency import check_rejection
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.contents import plain, read_class_weight, read_names, store_class_weight, take
@@ -46,6 +46,8 @@ def describe(model: DiscriminativeKMedoids, *, with_labels: bool) -> tuple[Array
         for name in _TABLES
         if (table := getattr(fitted, name)) is not None
     }
+    more, calibration = calibrated.describe(fitted.calibration)
+    arrays |= more
     names = fitted.feature_names
     document = {
         "estimator": KIND,
@@ -55,6 +57,7 @@ def describe(model: DiscriminativeKMedoids, *, with_labels: bool) -> tuple[Array
         "feature_names": None if names is None else [str(name) for name in names],
         "fitted": {name: plain(name, getattr(fitted, name)) for name in _SCALARS},
         "tables": tables,
+        "calibration": calibration,
     }
     return arrays, document
 
@@ -96,6 +99,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMed
             labels=None if labels is None else codes(labels, k, wrong),
             n_features=n_features,
             feature_names=names,
+            calibration=calibrated.rebuild(arrays, document.get("calibration"), len(classes)),
             **tables,
             **_read_scalars(document["fitted"]),
         )

@@ -48,6 +48,11 @@ def save(
         Whether to include the models with fewer clusters, for `at`. They take several times the
         space of the model itself.
     """
+    write_atomically(path, to_bytes(model, with_labels=with_labels, with_path=with_path))
+
+
+def to_bytes(model: Any, *, with_labels: bool = True, with_path: bool = False) -> bytes:
+    """Return what `save` writes."""
     before, estimator = scaler.stored_parts(model)
     if isinstance(estimator, DiscriminativeKMedoids):
         arrays, document = medoid_contents.describe(estimator, with_labels=with_labels)
@@ -69,7 +74,7 @@ def save(
         _rebuild(arrays, document, len(data))
     except RefusedError as error:
         raise ValueError(f"The model cannot be saved, as its file {error}") from error
-    write_atomically(path, data)
+    return data
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -157,9 +157,13 @@ def classify(
     best = graph.add("ArgMin", rounded, axis=1, keepdims=0)
     values = _label_values(classes[present])
     graph.add("Gather", graph.constant(values), best, output="label", axis=0)
-    power = distance_power(centers.shape[1])
+    calibration = prototypes._fitted.calibration
+    if calibration is None:
+        weights = _powers(graph, rounded, distance_power(centers.shape[1]))
+    else:
+        weights = _softmax_of_margins(graph, rounded, len(present), calibration.temperature)
     spread = np.eye(len(classes), dtype=centers.dtype)[present]
-    _probabilities(graph, rounded, power, spread)
+    _probabilities(graph, rounded, weights, spread)
     return values
 
 
@@ -268,21 +272,57 @@ def _nearest_of_each(graph: GraphBuilder, squares: str, counts: list[int]) -> st
     return graph.joined([graph.add("ReduceMin", part, axes, keepdims=1) for part in classes])
 
 
+def _powers(graph: GraphBuilder, rounded: str, power: float) -> str:
+    """Compute 1 / D^power, times that of the nearest class."""
+    distances = graph.cast(rounded, np.float64)
+    best = graph.add("ReduceMin", distances, graph.constant([1]), keepdims=1)
+    return graph.add("Pow", _ratio(graph, best, distances), graph.constant(power))
+
+
+def _softmax_of_margins(
+    graph: GraphBuilder, rounded: str, n_classes: int, temperature: float
+) -> str:
+    """Compute exp(margin / temperature), divided by the largest of each row."""
+    axes, one = graph.constant([1]), graph.constant(1.0)
+    distances = graph.cast(rounded, np.float64)
+    if n_classes == 1:
+        return graph.add("Exp", graph.add("Sub", distances, distances))
+    best = graph.add("ReduceMin", distances, axes, keepdims=1)
+    two = f"topk_{len(graph.nodes)}"
+    inputs = [distances, graph.constant(np.array([2]))]
+    graph.nodes.append(helper.make_node("TopK", inputs, [two, f"{two}_at"], axis=1, largest=0))
+    second = graph.add("ReduceMax", two, axes, keepdims=1)
+    # On a tie the second distance is the first.
+    nearest = graph.add("LessOrEqual", distances, best)
+    rival = graph.add("Where", nearest, second, best)
+    smaller, larger = graph.add("Min", distances, rival), graph.add("Max", distances, rival)
+    ratio = _ratio(graph, smaller, larger)
+    square = graph.add("Mul", ratio, ratio)
+    size = graph.add("Div", graph.add("Sub", one, square), graph.add("Add", one, square))
+    margin = graph.add("Where", nearest, size, graph.add("Neg", size))
+    top = graph.add("ReduceMax", margin, axes, keepdims=1)
+    below = graph.add("Sub", margin, top)
+    return graph.add("Exp", graph.add("Div", below, graph.constant(temperature)))
+
+
+def _ratio(graph: GraphBuilder, smaller: str, larger: str) -> str:
+    """Divide; 1 for 0 / 0. No division by zero, not even one whose result is thrown away."""
+    one = graph.constant(1.0)
+    away = graph.add("Greater", larger, graph.constant(0.0))
+    ratio = graph.add("Div", smaller, graph.add("Where", away, larger, one))
+    return graph.add("Where", away, ratio, one)
+
+
 def _probabilities(
-    graph: GraphBuilder, rounded: str, power: float, spread: npt.NDArray[np.floating]
+    graph: GraphBuilder, rounded: str, weights: str, spread: npt.NDArray[np.floating]
 ) -> None:
-    """Probabilities in proportion to 1 / D^power; `spread` puts them in the columns of all classes.
+    """Normalise weights to probabilities; `spread` puts them in the columns of all classes.
 
     It has the type of the centres, a row for each class with a prototype and a single one in each.
     """
-    dtype = spread.dtype
-    axes, one = graph.constant([1]), graph.constant(1.0)
+    dtype, axes = spread.dtype, graph.constant([1])
     distances = graph.cast(rounded, np.float64)
     best = graph.add("ReduceMin", distances, axes, keepdims=1)
-    away = graph.add("Greater", distances, graph.constant(0.0))
-    # No division by zero, not even one whose result is thrown away.
-    ratio = graph.add("Div", best, graph.add("Where", away, distances, one))
-    weights = graph.add("Pow", graph.add("Where", away, ratio, one), graph.constant(power))
     shares = graph.add("Div", weights, graph.add("ReduceSum", weights, axes, keepdims=1))
     shares = graph.cast(shares, dtype)
     # Rounding must not make another class catch up: at most the next number below the largest.

@@ -24,6 +24,7 @@ from dkmeans.growth.registry import REFINEMENTS
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
+from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import TreeLog
@@ -46,6 +47,12 @@ class Search:
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
     seconds: float  # that all of it took
+    temperature: float | None = None  # of probabilities, that fits the held-out rows best
+
+    def chosen(self) -> Waypoint:
+        """Return the model with the chosen number of clusters, or the next smaller one kept."""
+        smaller = [w for w in self.trail if len(w) <= self.n_clusters]
+        return smaller[-1] if smaller else next(iter(self.trail))
 
     def summary(self) -> dict[str, Any]:
         """Return one record for the history: the state with the chosen number, and the time."""

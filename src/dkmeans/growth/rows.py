@@ -413,6 +413,14 @@ class Rows:
             cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
+    def class_distances(self, prototypes: Prototypes) -> npt.NDArray[np.floating]:
+        """Return the distances of all rows to the nearest prototype of each class."""
+        return self.run(row_labels.RowClassDistances(prototypes)).joined()
+
+    def given_classes(self) -> Indices:
+        """Return the classes of all rows as the user gave them."""
+        return self.run(row_labels.GivenClasses()).joined()
+
     def hashes(self) -> Hashes:
         """Hash all rows; identical rows get the same hash."""
         return self.run(row_labels.HashRows()).joined()

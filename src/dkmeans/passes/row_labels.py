@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
+from dkmeans.kernels.class_distances import ClassDistances
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.kernels.tally import group_totals
 from dkmeans.passes.contract import Effect, Pass
@@ -53,6 +55,41 @@ class RowCells(PiecesPass[np.int32]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.int32]]:
         """Visit one part."""
         return state, Pieces([part.start], [state.cells.labels.astype(np.int32)])
+
+
+@dataclass(frozen=True)
+class RowClassDistances(PiecesPass[np.floating]):
+    """Return the distance of all rows to the nearest prototype of each class.
+
+    It is infinite for classes without a prototype.
+    """
+
+    prototypes: Prototypes
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.floating]]:
+        """Visit one part."""
+        centers = self.prototypes.centers
+        found = np.full((len(part), part.n_classes), np.inf, dtype=centers.dtype)
+        measure = ClassDistances(
+            centers,
+            self.prototypes.classes,
+            sparse=sp.issparse(part.X),
+            loops=part.loops,
+            n_terms=part.setting.n_terms,
+        )
+        part.for_tiles(lambda tile: measure(part.X[tile], found[tile]), len(centers))
+        return state, Pieces([part.start], [found])
+
+
+@dataclass(frozen=True)
+class GivenClasses(PiecesPass[np.intp]):
+    """Return the classes of all rows as the user gave them."""
+
+    needs_rows = False
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
+        """Visit one part."""
+        return state, Pieces([part.start], [part.given])
 
 
 @dataclass(frozen=True)

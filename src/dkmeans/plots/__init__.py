@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
 
@@ -31,6 +32,7 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "PrototypeImagesDisplay",
+    "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
 ]
@@ -47,6 +49,7 @@ _MODULES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
+    "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }

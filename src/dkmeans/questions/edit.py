@@ -73,6 +73,7 @@ def _edited(model: Fitted, after: Prototypes, earlier: EarlierRows, sizes: Float
         changes=describe_changes(before, after, tree, log.call),
         earlier_rows=earlier,
         rejection=None,
+        calibration=None,
         labels=None,
         inertia=None,
         conflicts=None,

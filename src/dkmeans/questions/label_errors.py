@@ -19,7 +19,7 @@ from dkmeans.questions.row_groups import group_rows, remembered_groups
 from dkmeans.results.answers import Suspects
 
 _SMALL_CELL_ROWS = 3  # weight of a small cell, in rows of average weight
-_DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
+DOUBTFUL_SCORE = 0.5  # other classes are as near as the own class
 _REASONS = (
     "conflict",
     "none",
@@ -129,7 +129,7 @@ def suspects_table(
     """Do the same; `codes`, `ids` and `sizes` are those of the prototypes, `labels` of classes."""
     order = np.argsort(-rows.scores, kind="stable")
     if n is None:
-        order = order[(rows.scores[order] > _DOUBTFUL_SCORE) | rows.conflicting[order]]
+        order = order[(rows.scores[order] > DOUBTFUL_SCORE) | rows.conflicting[order]]
     else:
         order = order[:n]
     classes, cells, scores = rows.classes[order], rows.cells[order], rows.scores[order]
@@ -137,7 +137,7 @@ def suspects_table(
     average = sizes.sum() / len(rows.scores)
     reasons = [
         rows.conflicting[order],
-        scores <= _DOUBTFUL_SCORE,
+        scores <= DOUBTFUL_SCORE,
         class_counts[classes] == 1,
         classes != codes[cells],
         sizes[cells] <= _SMALL_CELL_ROWS * average * (1 + 1e-9),

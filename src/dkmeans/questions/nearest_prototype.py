@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Indices, Matrix, max_row_values
+from dkmeans.kernels.class_distances import ClassDistances
 from dkmeans.kernels.compiled import loops_for
-from dkmeans.kernels.distances import all_distances, paired_distances
+from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.pack import pack
-from dkmeans.kernels.reference import to_distance
 from dkmeans.kernels.rowhash import Hashes, hash_rows
 from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.prototypes import Prototypes
@@ -60,27 +60,14 @@ def class_distances(
     """Distance of each row to the nearest prototype of each class; infinite for classes without."""
     centers = prototypes.centers
     out = np.full((X.shape[0], n_classes), np.inf, dtype=centers.dtype)
-    loops = loops_for(X, len(centers))
-    packs = {
-        c: pack(
-            centers[prototypes.classes == c],
-            sparse=sp.issparse(X),
-            loops=loops,
-            n_terms=max_row_values(X),
-        )
-        for c in np.unique(prototypes.classes)
-    }
-
-    def task(tile: slice) -> None:
-        block = X[tile]
-        everyone = np.arange(block.shape[0])
-        labels = np.empty(len(everyone), dtype=np.intp)
-        for c, packed in packs.items():
-            assign(block, packed, labels)
-            squares = paired_distances(block, everyone, packed.centers, labels, loops)
-            out[tile, c] = to_distance(squares, out.dtype)
-
-    for_tiles(task, X, len(centers), n_threads)
+    measure = ClassDistances(
+        centers,
+        prototypes.classes,
+        sparse=sp.issparse(X),
+        loops=loops_for(X, len(centers)),
+        n_terms=max_row_values(X),
+    )
+    for_tiles(lambda t: measure(X[t], out[t]), X, len(centers), n_threads)
     return out
 
 

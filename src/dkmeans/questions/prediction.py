@@ -18,8 +18,10 @@ def class_margins(model: Predictor, X: Matrix, n_threads: int) -> npt.NDArray[np
 
 
 def class_probabilities(model: Predictor, X: Matrix, n_threads: int) -> npt.NDArray[np.floating]:
-    """Return the probability of each class."""
+    """Return the probability of each class, calibrated if the model is."""
     near = class_distances(X, model.prototypes, len(model.classes), n_threads)
+    if model.calibration is not None:
+        return calibrated_probabilities(near, model.calibration.temperature)
     return probabilities(near, power=distance_power(model.prototypes.centers.shape[1]))
 
 
@@ -45,12 +47,33 @@ def margins(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 def probabilities(near: npt.NDArray[np.floating], power: float) -> npt.NDArray[np.floating]:
     """Compute probabilities proportional to 1 / D^power."""
     distances = near.astype(np.float64)
-    best = distances.argmin(axis=1)[:, None]
-    q = _ratio(np.take_along_axis(distances, best, axis=1), distances) ** power
-    p = (q / q.sum(axis=1, keepdims=True)).astype(near.dtype)
+    best = distances.min(axis=1, keepdims=True)
+    return _normalised(_ratio(best, distances) ** power, near)
+
+
+def calibrated_probabilities(
+    near: npt.NDArray[np.floating], temperature: float
+) -> npt.NDArray[np.floating]:
+    """Compute the softmax of the margins, divided by a temperature."""
+    shares = tempered(margins(near.astype(np.float64)), temperature)
+    return _normalised(np.where(np.isinf(near), 0.0, shares), near)
+
+
+def tempered(found: npt.NDArray[np.floating], temperature: float) -> npt.NDArray[np.float64]:
+    """Compute exp(margin / temperature), divided by the largest of each row."""
+    below = found.astype(np.float64) - found.max(axis=1, keepdims=True)
+    with np.errstate(under="ignore"):
+        return np.exp(below / temperature)
+
+
+def _normalised(
+    shares: npt.NDArray[np.float64], near: npt.NDArray[np.floating]
+) -> npt.NDArray[np.floating]:
+    """Divide by the sum of each row; the nearest class stays the most probable."""
+    p = (shares / shares.sum(axis=1, keepdims=True)).astype(near.dtype)
     # Rounding must not make another class as probable as the nearest one.
-    top = np.take_along_axis(p, best, axis=1)
-    beaten = distances > np.take_along_axis(distances, best, axis=1)
+    top = np.take_along_axis(p, near.argmin(axis=1)[:, None], axis=1)
+    beaten = near > near.min(axis=1, keepdims=True)
     return np.where(beaten, np.minimum(p, np.nextafter(top, 0)), p)
 
 

@@ -8,9 +8,7 @@ That holds within each group if the groups are a symmetric function of all rows,
 included. So the group of a prototype is chosen as if one more row were counted there: the new one.
 """
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +18,7 @@ from dkmeans.data.value_checks import InvalidParameterError, is_real
 from dkmeans.fitted import Predictor
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.questions import nearest_prototype
+from dkmeans.questions.conformal import least_rows, rows_beyond
 from dkmeans.results.answers import Rejection
 
 Per: TypeAlias = Literal["prototype", "class", "all"]
@@ -165,11 +164,6 @@ def strangeness(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return (best * between).astype(near.dtype)
 
 
-def least_rows(rate: float) -> int:
-    """Return the number of rows that a group needs so that their largest score is a threshold."""
-    return math.ceil(1 / _exact(rate)) - 1
-
-
 def choose(
     scores: npt.NDArray[np.floating],
     cells: Indices,
@@ -192,7 +186,7 @@ def choose(
     per : str
         Rows for which the rate holds: of each prototype, of each class, of all together.
     """
-    k, share = len(classes), _exact(rate)
+    k = len(classes)
     codes = np.unique(classes, return_inverse=True)[1]  # without classes that have no prototype
     counts = np.bincount(cells, minlength=k)
     values, rows = np.empty(k), np.empty(k, dtype=np.int64)
@@ -204,7 +198,7 @@ def choose(
         key = np.packbits(group).tobytes()
         if key not in found:
             mine = np.sort(scores[group[cells]])
-            beyond = math.floor(share * (len(mine) + 1))
+            beyond = rows_beyond(len(mine), rate)
             found[key] = float(mine[-beyond]), len(mine), beyond / (len(mine) + 1)
         values[i], rows[i], rates[i] = found[key]
         levels[i] = _level(codes[group & (seen > 0)])
@@ -241,8 +235,3 @@ def _level(classes: Indices) -> int:
     if len(classes) == 1:
         return 0
     return 1 if (classes == classes[0]).all() else 2
-
-
-def _exact(rate: float) -> Fraction:
-    """Return the rate as it was written: 0.07 is exactly 7 / 100."""
-    return Fraction(str(float(rate)))

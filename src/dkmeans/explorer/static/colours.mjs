@@ -3,7 +3,8 @@
 import { svg } from "./dom.mjs";
 
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000"];
-const DARK = { "#0072B2": "#3B9BD9", "#000000": "#E6E6E6" }; // too dark on a dark ground
+// Brighter, of the same hue, where the ground is dark.
+const DARK = { "#0072B2": "#3B9BD9", "#D55E00": "#EE7733", "#009E73": "#22B58A", "#000000": "#E6E6E6" };
 export const SYMBOLS = 8; // circle, square, triangle, diamond, triangle down, plus, cross, star
 
 export function colour(number, dark) {

@@ -118,7 +118,7 @@ async function svgText(store, map) {
 
 async function cellMarkup(store, map, view) {
   const cells = map.cellPicture;
-  if (!cells?.image || !(store.cells || store.borders)) return "";
+  if (!cells?.image || !(store.cellsShown || store.borders)) return "";
   const [x0, x1, y0, y1] = cells.extent;
   const [left, top] = [view.pixelX(x0), view.pixelY(y1)];
   const url = await dataUrl(await cells.image.convertToBlob());

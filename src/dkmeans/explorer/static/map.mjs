@@ -1,33 +1,30 @@
-// The map: canvases over each other, and what pointer, wheel and keys do to them.
+// The map: canvases over each other that show one view of the plane.
 
-import { cellImage, MAX_SIDE, PIXELS_PER_SAMPLE } from "./cells.mjs";
+import { cellImage, nearestOnMap, sampleSize } from "./cells.mjs";
 import { drawDensity } from "./density.mjs";
 import { button, h, icon } from "./dom.mjs";
+import { Gestures } from "./gestures.mjs";
 import { drawOverlay } from "./overlay.mjs";
 import { PointRenderer } from "./points.mjs";
 import { readTheme } from "./theme.mjs";
 import { View } from "./view.mjs";
-import { count, plural } from "./words.mjs";
+import { plural } from "./words.mjs";
 
 const FRAME_BUDGET_MS = 100;
-const CLICK_PX = 4; // a press that moves less is a click
-const PICK_PX = 14;
-const PROTOTYPE_PX = 11;
 const SETTLE_MS = 160; // pause after which cells are asked for again
-const LASSO_STEP_PX = 3;
 
 /** Owner of the view; draws at most once per frame. */
 export class PlaneMap {
   #store;
-  #view = new View();
+  view = new View();
   #fitted = null; // key of the plane that the view was fitted to
   #cells = null; // {image, extent}
   #cellTicket = 0;
   #settle = null;
   #frame = null;
-  #lasso = null;
-  #radius = 40;
-  #hovered = { row: -1, prototype: -1 };
+  lasso = null;
+  radius = 40; // of the ring that selects by keyboard
+  hovered = -1; // prototype under the pointer
   mode = "pan";
 
   constructor(store) {
@@ -35,6 +32,7 @@ export class PlaneMap {
     this.#build();
     this.points = new PointRenderer(this.pointCanvas, () => this.redraw());
     this.#listen();
+    new Gestures(this, store);
     new ResizeObserver(() => this.#resize()).observe(this.surface);
   }
 
@@ -67,7 +65,7 @@ export class PlaneMap {
     };
     this.element = h(
       "div",
-      { class: "dkm-map" },
+      { class: "dkm-map", "aria-busy": "true" },
       this.surface,
       h(
         "div",
@@ -84,12 +82,6 @@ export class PlaneMap {
   #listen() {
     const { surface } = this;
     const store = this.#store;
-    surface.addEventListener("pointerdown", (event) => this.#press(event));
-    surface.addEventListener("pointermove", (event) => this.#hover(event));
-    surface.addEventListener("pointerleave", () => this.#leave());
-    surface.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
-    surface.addEventListener("dblclick", (event) => this.zoom(2, ...this.#pixel(event)));
-    surface.addEventListener("keydown", (event) => this.#key(event));
     surface.addEventListener("focus", () => this.redraw());
     surface.addEventListener("blur", () => this.redraw());
     store.on("points", () => this.#newPoints());
@@ -122,26 +114,26 @@ export class PlaneMap {
     this.densityCanvas.width = width;
     this.densityCanvas.height = height;
     this.ratio = ratio;
-    const isFirst = this.#view.width === 1;
-    this.#view.width = width;
-    this.#view.height = height;
+    const isFirst = this.view.width === 1;
+    this.view.width = width;
+    this.view.height = height;
     if (isFirst) this.fit();
     this.#drawNow(); // setting the size has cleared the canvases
-    this.#later();
+    this.later();
   }
 
   fit() {
     const { onPlane, plane } = this.#store;
-    if (!onPlane || this.#view.width === 1) return;
-    this.#view.fit(onPlane.extent, plane.id !== "features");
+    if (!onPlane || this.view.width === 1) return;
+    this.view.fit(onPlane.extent, plane.id !== "features");
     this.redraw();
-    this.#later();
+    this.later();
   }
 
-  zoom(factor, x = this.#view.width / 2, y = this.#view.height / 2) {
-    this.#view.zoom(factor, x, y);
+  zoom(factor, x = this.view.width / 2, y = this.view.height / 2) {
+    this.view.zoom(factor, x, y);
     this.redraw();
-    this.#later();
+    this.later();
   }
 
   #newPoints() {
@@ -162,30 +154,31 @@ export class PlaneMap {
     if (!store.state) return;
     this.points.setClasses(store.state.classes.length, store.hidden, store.dark);
     this.#paintCells();
-    if (!this.#cells && (store.cells || store.borders)) this.#askForCells();
+    if (this.#cells?.kind !== store.cells) this.#askForCells();
     this.redraw();
   }
 
   // Cells
 
-  #later() {
+  later() {
     clearTimeout(this.#settle);
     this.#settle = setTimeout(() => this.#askForCells(), SETTLE_MS);
   }
 
   async #askForCells() {
     const store = this.#store;
-    if (!store.onPlane || this.#view.width === 1 || !(store.cells || store.borders)) return;
+    if (!store.onPlane || this.view.width === 1 || !(store.cellsShown || store.borders)) return;
     const ticket = ++this.#cellTicket;
-    const extent = this.#view.extent();
-    const scale = Math.max(PIXELS_PER_SAMPLE, this.#view.width / MAX_SIDE, this.#view.height / MAX_SIDE);
-    const width = Math.max(2, Math.round(this.#view.width / scale));
-    const height = Math.max(2, Math.round(this.#view.height / scale));
+    const extent = this.view.extent();
+    const [width, height] = sampleSize(this.view, store.onPlane.prototypes.length);
     const { id, x, y } = store.plane;
     await store.run(async () => {
-      const buffer = await store.transport.bytes("regions", { plane: id, x, y, extent, width, height });
+      const regions =
+        store.cells === "map"
+          ? nearestOnMap(store.onPlane.prototypes, extent, width, height)
+          : new Uint16Array(await store.transport.bytes("regions", { plane: id, x, y, extent, width, height }));
       if (ticket !== this.#cellTicket) return;
-      this.#cells = { regions: new Uint16Array(buffer), width, height, extent, image: null };
+      this.#cells = { regions, width, height, extent, kind: store.cells, image: null };
       this.#paintCells();
       this.redraw();
     });
@@ -193,8 +186,10 @@ export class PlaneMap {
 
   #paintCells() {
     const found = this.#cells;
-    if (!found) return;
     const store = this.#store;
+    if (!found) return;
+    const most = found.regions.reduce((so, each) => Math.max(so, each), 0);
+    if (most >= store.state.prototypes.length) return; // of another model: new ones are on their way
     const classOf = store.state.prototypes.map((each) => each.class);
     found.image = cellImage(found.regions, found.width, found.height, classOf, store);
   }
@@ -209,35 +204,35 @@ export class PlaneMap {
     if (this.#frame !== null) cancelAnimationFrame(this.#frame);
     this.#frame = null;
     const store = this.#store;
-    if (!store.state || !store.onPlane || this.#view.width === 1) return;
+    if (!store.state || !store.onPlane || this.view.width === 1) return;
     this.theme = readTheme(store.dark);
     this.#drawCells();
     this.#drawPoints();
     const context = this.overlayCanvas.getContext("2d");
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    drawOverlay(context, this.#view, this.scene());
-    this.frames = (this.frames ?? 0) + 1;
+    drawOverlay(context, this.view, this.scene());
+    this.element.setAttribute("aria-busy", "false");
   }
 
   #drawCells() {
     const context = this.cellCanvas.getContext("2d");
     const { ratio } = this;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.#view.width, this.#view.height);
-    const { cells, borders, film } = this.#store;
-    if (!this.#cells?.image || !(cells || borders) || film) return;
+    context.clearRect(0, 0, this.view.width, this.view.height);
+    const { cellsShown, borders, film } = this.#store;
+    if (!this.#cells?.image || !(cellsShown || borders) || film) return;
     const [x0, x1, y0, y1] = this.#cells.extent;
-    const [left, top] = [this.#view.pixelX(x0), this.#view.pixelY(y1)];
+    const [left, top] = [this.view.pixelX(x0), this.view.pixelY(y1)];
     context.imageSmoothingEnabled = true;
     context.drawImage(
-      this.#cells.image, left, top, this.#view.pixelX(x1) - left, this.#view.pixelY(y0) - top,
+      this.#cells.image, left, top, this.view.pixelX(x1) - left, this.view.pixelY(y0) - top,
     );
   }
 
   #look(grid, isBackdrop) {
     const store = this.#store;
-    const base = Math.max(2, Math.min(9, 26 / Math.log10(10 + grid.n) ** 1.25 - grid.n / 2e5));
-    const zoomed = this.#view.scaleX / this.#baseScale(grid);
+    const base = Math.max(2, Math.min(10, 10 - 2.8 * (Math.log10(grid.n + 1) - 3)));
+    const zoomed = this.view.scaleX / this.#baseScale(grid);
     return {
       ratio: this.ratio,
       size: Math.min(16, base * Math.max(1, zoomed) ** 0.3),
@@ -251,7 +246,7 @@ export class PlaneMap {
 
   #baseScale(grid) {
     const [x0, x1] = grid.extent;
-    return (0.94 * this.#view.width) / (x1 - x0 || 1);
+    return (0.94 * this.view.width) / (x1 - x0 || 1);
   }
 
   #drawPoints() {
@@ -261,24 +256,24 @@ export class PlaneMap {
     density.clearRect(0, 0, this.densityCanvas.width, this.densityCanvas.height);
     this.points.clear();
     if (!main) return;
-    const extent = this.#view.extent();
+    const extent = this.view.extent();
     const inView = main.countIn(extent);
-    const expected = this.points.expected(main, inView, this.#view, this.#look(main, false));
+    const expected = this.points.expected(main, inView, this.view, this.#look(main, false));
     this.isDensity = expected > FRAME_BUDGET_MS;
     this.note.textContent = this.isDensity ? `Density of ${plural(inView, "row")}: zoom in for points` : "";
     const other = store.backdrop && store.grids[store.layer === "training" ? "held_out" : "training"];
-    if (other && this.points.expected(other, other.countIn(extent), this.#view, this.#look(other, true)) <= FRAME_BUDGET_MS) {
-      this.points.draw(other, this.#view, this.#look(other, true), other.ranges(extent));
+    if (other && this.points.expected(other, other.countIn(extent), this.view, this.#look(other, true)) <= FRAME_BUDGET_MS) {
+      this.points.draw(other, this.view, this.#look(other, true), other.ranges(extent));
     }
     if (this.isDensity) {
       const { width, height } = this.densityCanvas;
       const { hidden, shown, dark } = store;
       const choosing = store.selection.length > 0;
-      drawDensity(density, main, this.#view, width, height, {
+      drawDensity(density, main, this.view, width, height, {
         classes: store.state.classes.length, hidden, shown, choosing, dark,
       });
     } else {
-      this.points.draw(main, this.#view, this.#look(main, false), main.ranges(extent));
+      this.points.draw(main, this.view, this.#look(main, false), main.ranges(extent));
     }
   }
 
@@ -290,7 +285,7 @@ export class PlaneMap {
     const own = onPlane.prototypes.map(([x, y], i) => [x, y, classOf[i]]);
     const plane = state.planes.find((each) => each.id === store.plane.id);
     const isFeatures = plane.id === "features";
-    const hovered = this.#hovered.prototype;
+    const hovered = this.hovered;
     const onMap = row && row.layer === store.layer && grid && row.row < grid.n;
     const place = onMap ? grid.place[row.row] : -1;
     const at = onMap ? [grid.x[place], grid.y[place]] : null;
@@ -306,8 +301,8 @@ export class PlaneMap {
       ellipse: at && isFeatures ? (row.radius_on_plane ?? null) : null,
       links: at && !film && store.prototypes ? this.#links(at, row, own) : [],
       label: hovered >= 0 && !film ? { at: own[hovered], text: store.prototypeName(hovered) } : null,
-      lasso: this.#lasso,
-      crosshair: this.surface.matches(":focus-visible") ? { radius: this.#radius } : null,
+      lasso: this.lasso,
+      crosshair: this.surface.matches(":focus-visible") ? { radius: this.radius } : null,
     };
   }
 
@@ -324,185 +319,7 @@ export class PlaneMap {
     return [this.cellCanvas, this.densityCanvas, this.pointCanvas, this.overlayCanvas];
   }
 
-  get view() {
-    return this.#view;
-  }
-
   get cellPicture() {
     return this.#cells;
-  }
-
-  // Pointer
-
-  #pixel(event) {
-    const box = this.surface.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  }
-
-  #prototypeAt(x, y) {
-    const { onPlane, prototypes, hidden, state, film } = this.#store;
-    if (!onPlane || !prototypes || film) return -1;
-    let best = -1;
-    let least = PROTOTYPE_PX ** 2;
-    onPlane.prototypes.forEach(([dataX, dataY], i) => {
-      if (hidden.has(state.prototypes[i]?.class)) return;
-      const distance = (this.#view.pixelX(dataX) - x) ** 2 + (this.#view.pixelY(dataY) - y) ** 2;
-      if (distance <= least) [best, least] = [i, distance];
-    });
-    return best;
-  }
-
-  #press(event) {
-    if (event.button !== 0) return;
-    const from = this.#pixel(event);
-    const isLasso = this.mode === "lasso" || event.shiftKey;
-    let last = from;
-    let isMoved = false;
-    const data = ([x, y]) => [this.#view.dataX(x), this.#view.dataY(y)];
-    this.surface.setPointerCapture(event.pointerId);
-    const move = (moved) => {
-      const at = this.#pixel(moved);
-      if (!isMoved && Math.hypot(at[0] - from[0], at[1] - from[1]) < CLICK_PX) return;
-      isMoved = true;
-      if (isLasso) {
-        this.#lasso ??= [data(from)];
-        if (Math.hypot(at[0] - last[0], at[1] - last[1]) >= LASSO_STEP_PX) {
-          this.#lasso.push(data(at));
-          last = at;
-        }
-      } else {
-        this.#view.pan(at[0] - last[0], at[1] - last[1]);
-        last = at;
-        this.#later();
-      }
-      this.redraw();
-    };
-    const end = (ended) => {
-      this.surface.removeEventListener("pointermove", move);
-      this.surface.removeEventListener("pointerup", end);
-      this.surface.removeEventListener("pointercancel", end);
-      if (!isMoved && ended.type === "pointerup") this.#click(from);
-      else if (this.#lasso) this.#finishLasso(this.#lasso);
-      this.#lasso = null;
-      this.redraw();
-    };
-    this.surface.addEventListener("pointermove", move);
-    this.surface.addEventListener("pointerup", end);
-    this.surface.addEventListener("pointercancel", end);
-  }
-
-  #finishLasso(polygon) {
-    const store = this.#store;
-    if (polygon.length < 3 || !store.grid) return;
-    const rows = store.grid.inside(polygon, store.visible);
-    store.select(rows);
-    store.say(`${plural(rows.length, "row")} selected.`);
-  }
-
-  #click([x, y]) {
-    const store = this.#store;
-    const prototype = this.#prototypeAt(x, y);
-    if (prototype >= 0) return store.choosePrototype(prototype);
-    const found = store.grid?.nearest(this.#view, x, y, PICK_PX, store.visible) ?? -1;
-    if (found >= 0) return store.chooseRow(store.grid.row[found]);
-    return store.clearRow();
-  }
-
-  #hover(event) {
-    if (event.buttons) return this.#leave();
-    const [x, y] = this.#pixel(event);
-    const store = this.#store;
-    const prototype = this.#prototypeAt(x, y);
-    const row = prototype < 0 && store.grid ? store.grid.nearest(this.#view, x, y, PICK_PX, store.visible) : -1;
-    if (prototype !== this.#hovered.prototype) {
-      this.#hovered.prototype = prototype;
-      this.redraw();
-    }
-    this.surface.classList.toggle("dkm-over", prototype >= 0 || row >= 0);
-    this.tip.hidden = row < 0;
-    if (row < 0) return undefined;
-    const { classes, predicted, row: rows } = store.grid;
-    const isSame = classes[row] === predicted[row];
-    const verdict = isSame ? "" : `, predicted ${store.className(predicted[row])}`;
-    this.tip.textContent = `Row ${count(rows[row])}: ${store.className(classes[row])}${verdict}`;
-    this.tip.style.left = `${Math.min(x + 14, this.#view.width - 180)}px`;
-    this.tip.style.top = `${Math.max(4, y - 30)}px`;
-    return undefined;
-  }
-
-  #leave() {
-    this.tip.hidden = true;
-    if (this.#hovered.prototype >= 0) {
-      this.#hovered.prototype = -1;
-      this.redraw();
-    }
-  }
-
-  #wheel(event) {
-    event.preventDefault();
-    const lines = event.deltaMode === 1 ? 24 : 1;
-    this.zoom(Math.exp(-event.deltaY * lines * 0.0016), ...this.#pixel(event));
-  }
-
-  // Keys
-
-  #key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const store = this.#store;
-    const step = event.shiftKey ? 160 : 40;
-    const actions = {
-      ArrowLeft: () => this.#view.pan(step, 0),
-      ArrowRight: () => this.#view.pan(-step, 0),
-      ArrowUp: () => this.#view.pan(0, step),
-      ArrowDown: () => this.#view.pan(0, -step),
-      "+": () => this.zoom(1.3),
-      "=": () => this.zoom(1.3),
-      "-": () => this.zoom(1 / 1.3),
-      0: () => this.fit(),
-      "[": () => (this.#radius = Math.max(8, this.#radius / 1.25)),
-      "]": () => (this.#radius = Math.min(400, this.#radius * 1.25)),
-      Enter: () => this.#openCentre(),
-      p: () => this.#openPrototype(),
-      P: () => this.#openPrototype(),
-      s: () => this.#selectRing(),
-      S: () => this.#selectRing(),
-      Escape: () => store.select([]),
-    };
-    const action = actions[event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
-    this.redraw();
-    this.#later();
-  }
-
-  #openCentre() {
-    const { width, height } = this.#view;
-    const store = this.#store;
-    const reach = Math.hypot(width, height);
-    const found = store.grid?.nearest(this.#view, width / 2, height / 2, reach, store.visible) ?? -1;
-    if (found >= 0) store.chooseRow(store.grid.row[found]);
-  }
-
-  #openPrototype() {
-    const { onPlane } = this.#store;
-    const [x, y] = [this.#view.width / 2, this.#view.height / 2];
-    const distances = onPlane.prototypes.map(
-      ([dataX, dataY]) => (this.#view.pixelX(dataX) - x) ** 2 + (this.#view.pixelY(dataY) - y) ** 2,
-    );
-    const best = distances.indexOf(Math.min(...distances));
-    if (best >= 0) this.#store.choosePrototype(best);
-  }
-
-  #selectRing() {
-    const [x, y] = [this.#view.width / 2, this.#view.height / 2];
-    const ring = Array.from({ length: 48 }, (_, i) => {
-      const angle = (2 * Math.PI * i) / 48;
-      return [
-        this.#view.dataX(x + this.#radius * Math.cos(angle)),
-        this.#view.dataY(y + this.#radius * Math.sin(angle)),
-      ];
-    });
-    this.#finishLasso(ring);
   }
 }

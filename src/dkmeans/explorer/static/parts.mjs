@@ -71,6 +71,11 @@ export function facts(pairs) {
   );
 }
 
+/** Head of a table; `numeric` names the columns of numbers. */
+export function tableHead(names, numeric = []) {
+  return h("thead", {}, h("tr", {}, names.map((each) => h("th", { scope: "col", class: numeric.includes(each) ? "dkm-number" : null }, each))));
+}
+
 /** Rows as a table that opens them; `rows` as the request `table` answers them. */
 export function rowTable(store, rows, layer) {
   return h(
@@ -79,7 +84,7 @@ export function rowTable(store, rows, layer) {
     h(
       "table",
       { class: "dkm-table" },
-      h("thead", {}, h("tr", {}, ["Row", "Class", "Predicted", "Margin"].map((each) => h("th", { scope: "col" }, each)))),
+      tableHead(["Row", "Class", "Predicted", "Margin"], ["Margin"]),
       h(
         "tbody",
         {},
@@ -113,7 +118,6 @@ export async function previewEdit(store, place, title, edit, done) {
       "div",
       { class: "dkm-preview", role: "group", "aria-label": `Effect: ${title}` },
       h("strong", {}, title),
-      answer.text ? h("p", {}, answer.text) : "",
       h("ul", {}, effect(answer).map((line) => h("li", {}, line))),
       h("div", { class: "dkm-buttons" }, accept, button("Cancel", () => place.replaceChildren(), { "data-key": "cancel" })),
     ),

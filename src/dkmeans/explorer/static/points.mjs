@@ -13,6 +13,7 @@ uniform vec2 centre; uniform vec2 scale; uniform float size; uniform float opaci
 uniform uint shown; uniform bool choosing; uniform bool backdrop;
 uniform highp sampler2D palette;
 flat out vec4 fill; flat out int shape; flat out float ring;
+const float widths[8] = float[8](1.0, 1.0, 1.25, 1.15, 1.25, 1.1, 1.1, 1.3); // about equal areas
 void main() {
   int number = int(category);
   vec4 entry = texelFetch(palette, ivec2(number & ${PALETTE_WIDTH - 1}, number >> 8), 0);
@@ -22,10 +23,10 @@ void main() {
   shape = int(entry.a * 255.0 + 0.5) - 1;
   fill = vec4(entry.rgb, faint ? 0.12 : opacity);
   bool strong = !faint && !backdrop;
-  ring = strong && (chosen != 0u || (flags & ${WRONG}u) != 0u) ? 1.0 : backdrop ? -1.0 : 0.0;
+  ring = strong && (flags & ${WRONG}u) != 0u ? 1.0 : backdrop ? -1.0 : 0.0;
   float grown = strong && (choosing || shown != 0u) ? 1.35 : 1.0;
   gl_Position = hidden ? vec4(2.0, 2.0, 2.0, 1.0) : vec4((vec2(x, y) - centre) * scale, 0.0, 1.0);
-  gl_PointSize = size * grown * (ring > 0.0 ? 1.3 : 1.0);
+  gl_PointSize = size * widths[clamp(shape, 0, 7)] * grown * (ring > 0.0 ? 1.3 : 1.0);
 }`;
 
 const FRAGMENT = `#version 300 es
@@ -55,11 +56,10 @@ float outside(vec2 p) {
 void main() {
   vec2 p = 2.0 * gl_PointCoord - 1.0;
   float d = size < 3.5 ? length(p) - 0.95 : outside(p);
-  float soft = 1.6 / size;
-  float cover = 1.0 - smoothstep(-soft, soft, d + soft);
+  float cover = 1.0 - smoothstep(-2.0 / size, 0.0, d);
   float alpha = cover * fill.a;
   vec3 tone = fill.rgb;
-  if (ring > 0.5) tone = mix(tone, ink, smoothstep(-0.36, -0.24, d));
+  if (ring > 0.5) tone = mix(tone, ink, smoothstep(-0.2, -0.12, d));
   if (ring < -0.5) alpha *= smoothstep(-0.5, -0.3, d);
   if (alpha < 0.01) discard;
   result = vec4(tone * alpha, alpha);

@@ -17,7 +17,7 @@ export function sidebar(store) {
 
   function update() {
     if (!store.state) return;
-    refill(controls, planeControls(store), layerControls(store), toggles(store));
+    refill(controls, planeControls(store), layerControls(store), toggles(store), cellControls(store));
     refill(legend, legendContent(store));
   }
 
@@ -57,11 +57,19 @@ function toggles(store) {
   return h(
     "div",
     { class: "dkm-checks" },
-    look("Prototypes", "prototypes"), look("Cells", "cells"), look("Borders", "borders"),
+    look("Prototypes", "prototypes"), look("Cells", "cellsShown"), look("Borders", "borders"),
     store.state.layers.held_out
       ? box(store.layer === "training" ? "Held-out rows behind" : "Training rows behind", "backdrop", store.backdrop, (value) => store.setLayer(store.layer, value))
       : null,
   );
+}
+
+const CELLS = [["map", "nearest on the map"], ["cut", "cut through the model"]];
+
+/** How cells are found; only with more than two features there is a choice. */
+function cellControls(store) {
+  if (store.state.features.length <= 2 || !(store.cellsShown || store.borders)) return null;
+  return field("Cells", choice("Cells", CELLS, store.cells, (cells) => store.look({ cells }), { "data-key": "cells" }));
 }
 
 function legendContent(store) {
@@ -104,6 +112,6 @@ function legendContent(store) {
         );
       }),
     ),
-    h("p", { class: "dkm-note" }, "Rows and share misclassified. Dark outline: misclassified row. Large symbol: prototype."),
+    h("p", { class: "dkm-note" }, "Rows and share misclassified. Outlined: misclassified. Large symbol: prototype."),
   ];
 }

@@ -13,7 +13,8 @@ export class Store extends EventTarget {
   backdrop = false;
   hidden = new Set();
   shown = 0; // flag of the rows that are emphasised; 0: all rows
-  cells = true;
+  cellsShown = true;
+  cells = null; // "map": nearest on the map; "cut": the model on the plane; chosen at the start
   borders = true;
   prototypes = true;
   grids = { training: null, held_out: null };
@@ -73,6 +74,8 @@ export class Store extends EventTarget {
     if (!this.plane || !planes.includes(this.plane.id)) {
       this.plane = { id: planes[0], x: 0, y: Math.min(1, state.features.length - 1) };
     }
+    // With two features the plane is the whole space, and the cut is exact.
+    this.cells ??= state.features.length > 2 ? "map" : "cut";
     if (this.prototype !== null && this.prototype >= state.prototypes.length) this.prototype = null;
     this.#follow(before?.job, state.job);
     this.emit("state");

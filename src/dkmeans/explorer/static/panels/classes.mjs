@@ -1,7 +1,7 @@
 // Classes panel: confusion matrix whose cells select rows, borders between classes, edits of classes.
 
 import { button, field, h, refill } from "../dom.mjs";
-import { classChoice, classLabel, note, previewEdit, section } from "../parts.mjs";
+import { classChoice, classLabel, note, previewEdit, section, tableHead } from "../parts.mjs";
 import { count, cut, plural, short } from "../words.mjs";
 
 export function classesPanel(store) {
@@ -103,7 +103,7 @@ function borderTable(store, borders) {
     h(
       "table",
       { class: "dkm-table" },
-      h("thead", {}, h("tr", {}, ["Classes", "Rows", "Wrong", "Margin"].map((each) => h("th", { scope: "col" }, each)))),
+      tableHead(["Classes", "Rows", "Wrong", "Margin"], ["Rows", "Wrong", "Margin"]),
       h(
         "tbody",
         {},

@@ -91,7 +91,7 @@ class Growth {
       { name: "training", style: "training", values: this.#path.map((one) => one.training ?? null) },
       { name: "held-out", style: "held", values: this.#path.map((one) => one.held_out ?? null) },
     ];
-    this.chart.replaceChildren(errorChart(this.ks, curves, index, "Error against the number of prototypes"));
+    this.chart.replaceChildren(errorChart(this.ks, curves, index, this.#firstDrawn(index), "Error against the number of prototypes"));
     this.text.replaceChildren(
       facts([
         ["Prototypes", `${each.k}${each.refined ? ", refined" : ""}`],
@@ -102,6 +102,13 @@ class Growth {
     const isPast = this.#store.state.path_at !== null && this.#store.state.path_at !== undefined;
     this.whole.disabled = !isPast;
     this.use.disabled = !isPast || this.#store.running;
+  }
+
+  /** With fewer prototypes than classes the error is large and dwarfs the rest of the curve. */
+  #firstDrawn(index) {
+    const classes = this.#store.classNumbers.length;
+    const first = this.ks.findIndex((k) => k >= classes);
+    return first < 0 || this.ks.length - first < 2 ? 0 : Math.min(first, index);
   }
 
   #slide(index) {

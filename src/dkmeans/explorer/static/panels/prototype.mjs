@@ -1,7 +1,7 @@
 // Prototype panel: what a prototype is, and edits of it whose effect is shown before they are accepted.
 
 import { button, choice, field, h, refill } from "../dom.mjs";
-import { bar, classLabel, facts, note, picture, previewEdit, prototypeLink, rowLink, section } from "../parts.mjs";
+import { bar, classLabel, facts, note, picture, previewEdit, prototypeLink, rowLink, section, tableHead } from "../parts.mjs";
 import { count, cut, percent, plural, short } from "../words.mjs";
 
 const SHOWN_VALUES = 60;
@@ -38,7 +38,7 @@ function overview(store) {
       h(
         "table",
         { class: "dkm-table" },
-        h("thead", {}, h("tr", {}, ["Prototype", "Class", "Members", "Purity"].map((each) => h("th", { scope: "col" }, each)))),
+        tableHead(["Prototype", "Class", "Members", "Purity"], ["Members", "Purity"]),
         h(
           "tbody",
           {},
@@ -184,7 +184,7 @@ function profile(prototype) {
     h(
       "table",
       { class: "dkm-table" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Feature"), h("th", { scope: "col" }, "Value"))),
+      tableHead(["Feature", "Value"], ["Value"]),
       h(
         "tbody",
         {},

@@ -3,7 +3,7 @@
 import { button, h, refill } from "../dom.mjs";
 import { DROPPED, REJECTED, RELABELLED, SUSPECT, WRONG } from "../grid.mjs";
 import {
-  bar, classChoice, classLabel, facts, figure, note, picture, prototypeLink, rowLink, rowTable, section,
+  bar, classChoice, classLabel, facts, figure, note, picture, prototypeLink, rowLink, rowTable, section, tableHead,
 } from "../parts.mjs";
 import { count, cut, plural, short } from "../words.mjs";
 
@@ -74,15 +74,16 @@ function rowContent(store, row, beside) {
   const [best] = row.probabilities;
   const layer = row.layer === "training" ? "training" : "held-out";
   return [
-    h("h2", {}, row.name ? cut(String(row.name), 40) : `Row ${count(row.row)}`),
-    h("div", { class: "dkm-chips" }, h("span", { class: "dkm-chip dkm-quiet" }, `${layer} row ${count(row.row)}`), chips),
+    h("h2", {}, `Row ${count(row.row)}`),
+    h("div", { class: "dkm-chips" }, h("span", { class: "dkm-chip dkm-quiet" }, `${layer} row`), chips),
     facts([
       ["Class", classLabel(store, row.class)],
       ["Predicted", classLabel(store, row.predicted), best ? ` with probability ${short(best[1])}` : ""],
-      ["Margin", short(row.margin), " (negative: wrong side of the border)"],
+      ["Margin", short(row.margin), " (0: on the border to the rival class; 1: at its prototype)"],
       row.radius !== null && row.radius !== undefined
         ? ["Certified radius", short(row.radius), " – no smaller change of the row changes its prediction"]
         : null,
+      row.name ? ["In the input", String(row.name)] : null,
     ]),
     row.layer === "training" ? rowActions(store, row) : null,
     row.probabilities.length > 1 ? section("Probabilities", probabilities(store, row)) : null,
@@ -149,13 +150,14 @@ function decisive(store, row, { prototype, exemplar, rival }) {
     ? [["Row", lookUp(row)]]
     : [["Row", lookUp(row)], ["Prototype", lookUp(prototype)], ["Exemplar", lookUp(exemplar)], ["Rival", lookUp(rival)]];
   const used = columns.filter(([, values]) => values.size);
+  const names = used.map(([name]) => name);
   return h(
     "div",
     { class: "dkm-scroll" },
     h(
       "table",
       { class: "dkm-table dkm-decisive" },
-      h("thead", {}, h("tr", {}, ["Feature", "Part of the margin", ...used.map(([name]) => name)].map((each) => h("th", { scope: "col" }, each)))),
+      tableHead(["Feature", "Part of the margin", ...names], names),
       h(
         "tbody",
         {},
