@@ -33,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.plots import ReliabilityDisplay
+from dkmeans.plots.display import off_screen
 
 # Number of prototypes of each set.
 SETS = {
@@ -54,7 +55,8 @@ ALPHAS = (0.05, 0.1)
 def figures(model, X, y):
     """Log-loss and expected calibration error, both of probabilities."""
     own = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
-    display = ReliabilityDisplay.from_estimator(model, X, y, n_bins=BINS)
+    with off_screen():
+        display = ReliabilityDisplay.from_estimator(model, X, y, n_bins=BINS)
     return -np.log(np.maximum(own, LEAST)).mean(), display.calibration_error
 
 

@@ -19,7 +19,7 @@ X, y = make_moons(500, noise=0.15, random_state=0)
 model = DiscriminativeKMeans.paper()
 
 figure, ax = plt.subplots(figsize=(12.8, 8.6), layout="constrained")
-GrowthDisplay.from_estimator(model, X, y).plot(ax)
+GrowthDisplay.from_estimator(model, X, y, ax=ax)
 plt.show()
 
 # %%
@@ -31,5 +31,5 @@ model.fit(X, y).history_
 # and ``tree_`` knows who split from whom. Ids last, over all later calls too.
 
 figure, ax = plt.subplots(figsize=(9, 6), layout="constrained")
-TreeDisplay.from_estimator(model).plot(ax)
+TreeDisplay.from_estimator(model, ax=ax)
 plt.show()

@@ -25,7 +25,7 @@ y = np.repeat(["many", "few"], [270, 30])
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained", sharey=True)
 for ax, repulsion in zip(axes, (0.0, 0.5, "size"), strict=True):
     model = DiscriminativeKMeans.paper(2, repulsion=repulsion).fit(X, y)
-    CellsDisplay.from_estimator(model, X, y).plot(ax)
+    CellsDisplay.from_estimator(model, X, y, ax=ax)
     for label in model.classes_:
         ax.plot(*X[y == label].mean(axis=0), "kx", markersize=9, markeredgewidth=2)
     ax.set_title(f"repulsion={repulsion!r}: {100 * (1 - model.score(X, y)):.1f} % misclassified")

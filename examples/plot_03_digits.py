@@ -21,7 +21,7 @@ error = 1 - model.score(X_test, y_test)
 print(f"{model.n_clusters_} prototypes, {error:.1%} of new rows misclassified")
 
 figure, ax = plt.subplots(figsize=(6.4, 11), layout="constrained")
-PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot(ax)
+PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8), ax=ax)
 plt.show()
 
 # %%
@@ -30,6 +30,6 @@ plt.show()
 # misclassified.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
-ConfusionDisplay.from_estimator(model, X_test, y_test).plot(left)
-MarginDisplay.from_estimator(model, X_test, y_test).plot(right)
+ConfusionDisplay.from_estimator(model, X_test, y_test, ax=left)
+MarginDisplay.from_estimator(model, X_test, y_test, ax=right)
 plt.show()

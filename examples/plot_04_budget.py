@@ -33,5 +33,5 @@ auto = DiscriminativeKMeans("auto", refine=None, metric="euclidean").fit(X_train
 print(f"chosen: {auto.n_clusters_}, {1 - auto.score(X_test, y_test):.1%} of new rows misclassified")
 
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
-PathDisplay.from_estimator(auto).plot(ax)
+PathDisplay.from_estimator(auto, ax=ax)
 plt.show()

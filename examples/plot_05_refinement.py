@@ -33,7 +33,7 @@ X_test, y_test = spirals(4000, seed=1)
 figure, axes = plt.subplots(1, 2, figsize=(11, 5.4), layout="constrained")
 for ax, refine in zip(axes, (None, "margin"), strict=True):
     model = DiscriminativeKMeans(12, refine=refine, metric="euclidean").fit(X, y)
-    CellsDisplay.from_estimator(model, X, y).plot(ax)
+    CellsDisplay.from_estimator(model, X, y, ax=ax)
     error = 1 - model.score(X_test, y_test)
     ax.set_title(f"refine={refine!r}: {error:.1%} of new rows misclassified")
 plt.show()

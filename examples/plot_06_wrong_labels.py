@@ -24,7 +24,7 @@ figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 for ax, budget in zip(axes, (None, "auto"), strict=True):
     with warnings.catch_warnings(action="ignore", category=OverfittingWarning):
         model = DiscriminativeKMeans(budget, refine=None, metric="euclidean").fit(X, y ^ is_wrong)
-    CellsDisplay.from_estimator(model, X, y ^ is_wrong).plot(ax)
+    CellsDisplay.from_estimator(model, X, y ^ is_wrong, ax=ax)
     error = 1 - model.score(X_test, y_test)
     ax.set_title(
         f"max_clusters={budget!r}: {model.n_clusters_} prototypes\n"

@@ -30,13 +30,13 @@ model = DiscriminativeKMeans(
 ).partial_fit(X_old, y_old)
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-CellsDisplay.from_estimator(model, X_old, y_old).plot(axes[0])
+CellsDisplay.from_estimator(model, X_old, y_old, ax=axes[0])
 axes[0].set_title(f"first call: {model.n_clusters_} prototypes of oak and elm")
 before = dict(zip(model.cluster_ids_.tolist(), model.cluster_centers_, strict=True))
 
 model.partial_fit(X_new, y_new)
 X, y = np.concatenate([X_old, X_new]), np.concatenate([y_old, y_new])
-CellsDisplay.from_estimator(model, X, y).plot(axes[1])
+CellsDisplay.from_estimator(model, X, y, ax=axes[1])
 axes[1].set_title(f"second call: {model.n_clusters_} prototypes, yew is new")
 plt.show()
 

@@ -45,5 +45,5 @@ folder.cleanup()
 # The model is a model like any other; here with a few of the 80,000 rows.
 
 figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-CellsDisplay.from_estimator(on_disk, X[::100], names[y[::100]]).plot(ax)
+CellsDisplay.from_estimator(on_disk, X[::100], names[y[::100]], ax=ax)
 plt.show()

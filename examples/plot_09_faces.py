@@ -57,5 +57,5 @@ plt.show()
 # The prototypes themselves, high-pass filtered:
 
 figure, ax = plt.subplots(figsize=(6.4, 9), layout="constrained")
-PrototypeImagesDisplay.from_estimator(model, image_shape=images.shape[1:]).plot(ax)
+PrototypeImagesDisplay.from_estimator(model, image_shape=images.shape[1:], cmap="gray", ax=ax)
 plt.show()

@@ -22,15 +22,15 @@ why = model.explain(X_test)
 rows = X_test[np.argsort(why.radius)[[0, 1, -1]]]
 
 figure, ax = plt.subplots(figsize=(6.6, 6), layout="constrained")
-explained = ExplanationDisplay.from_estimator(model, rows, image_shape=(8, 8), X_train=X_train)
-explained.plot(ax)
+shown = {"image_shape": (8, 8), "X_train": X_train}
+ExplanationDisplay.from_estimator(model, rows, **shown, ax=ax)
 plt.show()
 
 # %%
 # How many rows are right, and stay right whatever is done to them within some distance:
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-CertifiedAccuracyDisplay.from_estimator(model, X_test, y_test).plot(ax)
+CertifiedAccuracyDisplay.from_estimator(model, X_test, y_test, ax=ax)
 plt.show()
 
 # %%

@@ -20,7 +20,7 @@ model = DiscriminativeKMeans(max_clusters=60, refine=None, metric="euclidean").f
 print(model.class_borders())
 
 figure, ax = plt.subplots(figsize=(6.6, 5.4), layout="constrained")
-ClassBordersDisplay.from_estimator(model).plot(ax)
+ClassBordersDisplay.from_estimator(model, ax=ax)
 plt.show()
 
 # %%

@@ -163,6 +163,7 @@ FIT = {
     ),
     "rounds zero": (lambda: (X, Y), {"max_iter": 0}, ValueError, r"max_iter=0 .*>= 1"),
     "size zero": (lambda: (X, Y), {"min_cluster_size": 0}, ValueError, r"min_cluster_size=0 .*> 0"),
+    "disk negative": (lambda: (X, Y), {"disk_mb": -1}, ValueError, r"disk_mb=-1 .*>= 0"),
     "memory negative": (lambda: (X, Y), {"memory_mb": -5}, ValueError, r"memory_mb=-5 .*> 0"),
     "threads zero": (lambda: (X, Y), {"n_threads": 0}, ValueError, r"n_threads=0 .*>= 1"),
     "prune of a wrong type": (lambda: (X, Y), {"prune": "yes"}, TypeError, r"prune='yes'"),

@@ -1,9 +1,15 @@
 """Data that is read block by block gives, bit for bit, what the same rows in memory give."""
 
+import errno
+import io
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +25,7 @@ from pyarrow import parquet as pq
 from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
 from dkmeans.progress import listening
+from dkmeans.runners import row_store
 from dkmeans.runners.prefetch import prefetched
 
 pytestmark = [
@@ -72,9 +79,11 @@ def test_batches(labelled, parameters, weighted):
     X, y, w = labelled
     w = w if weighted else None
     whole = grown(**parameters).fit(X, y, w)
-    # Read again in every pass; and kept, as it is little.
-    for n_threads, memory_mb in ((1, 0.01), (2, None)):
-        model = grown(**parameters, n_threads=n_threads, memory_mb=memory_mb)
+    # Read again in every pass; kept in a file; and kept in memory, as it is little.
+    for n_threads, memory_mb, disk_mb in ((1, 0.01, 0), (2, 0.01, None), (2, None, 0)):
+        model = grown(
+            **parameters, n_threads=n_threads, memory_mb=memory_mb, disk_mb=disk_mb
+        )
         same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
 
 
@@ -85,7 +94,9 @@ def test_sparse_batches(labelled, parameters):
     X = np.where(X > 1, X, 0)
     whole = grown(**parameters).fit(sp.csr_array(X), y)
     parts = batches(sp.csr_array(X), y, None, [100, 100, 200])
-    same(grown(**parameters, memory_mb=0.005).fit(parts), whole)
+    for disk_mb in (0, None):
+        model = grown(**parameters, memory_mb=0.005, disk_mb=disk_mb)
+        same(model.fit(parts), whole)
 
 
 def test_batches_may_come_in_one_array(labelled):
@@ -103,20 +114,87 @@ def test_batches_may_come_in_one_array(labelled):
         same(grown(9, memory_mb=memory_mb).fit(batches), whole)
 
 
-def test_few_rows_are_read_twice_and_many_in_every_pass(labelled):
+def test_rows_are_read_once_if_there_is_room(labelled):
+    """In memory, or in a temporary file; or else in every pass."""
     X, y, _ = labelled
     times = {}
-    for memory_mb in (0.01, None):
+    for memory_mb, disk_mb in ((None, 0), (0.01, None), (0.01, 1), (0.01, 0), (0.01, 0.005)):
         count = []
 
         def read(count=count):
             count.append(0)
             return [(X[:150], y[:150]), (X[150:], y[150:])]
 
-        grown(9, memory_mb=memory_mb).fit(read)
-        times[memory_mb] = len(count)
-    assert times[None] == 2  # the first look, and the first pass
-    assert times[0.01] > 5
+        model = grown(9, growth="paper", memory_mb=memory_mb, disk_mb=disk_mb)
+        same(model.fit(read), grown(9, growth="paper").fit(X, y))
+        times[memory_mb, disk_mb] = len(count)
+    assert times[None, 0] == times[0.01, None] == times[0.01, 1] == 1
+    assert times[0.01, 0] == times[0.01, 0.005] > 5
+
+
+def test_a_full_disk_is_no_error(labelled, monkeypatch):
+    X, y, _ = labelled
+    written = []
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            written.append(len(data))
+            if len(written) == 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return len(data)
+
+    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", lambda **_: Full())
+    model = grown(9, growth="paper", memory_mb=0.01)
+    model.fit(batches(X, y, None, [150, 150, 100]))
+    same(model, grown(9, growth="paper").fit(X, y))
+    assert len(written) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("fails", [False, True])
+def test_files_are_gone_after_a_fit(labelled, fails, tmp_path, monkeypatch):
+    X, y, _ = labelled
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def files():
+        found = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        return [name for name in found if name.startswith(str(tmp_path))]
+
+    seen = []
+
+    def hear(step):
+        seen.append(files())
+        if fails:
+            raise RuntimeError("stop")
+
+    model = grown(9, memory_mb=0.01)
+    expected = pytest.raises(RuntimeError, match="stop") if fails else nullcontext()
+    with expected, listening(hear):
+        model.fit(batches(X, y, None, [200, 200]))
+    assert len(seen[0]) == 1
+    assert not files()
+
+
+@settings(max_examples=strategies.examples(50), deadline=None)
+@given(data=st.data())
+def test_rows_come_back_in_blocks_of_any_size(data):
+    seed, width = data.draw(st.integers(0, 1000)), data.draw(st.integers(1, 5))
+    sizes = data.draw(st.lists(st.integers(1, 400), min_size=1, max_size=5))
+    cuts = data.draw(st.lists(st.integers(0, sum(sizes)), max_size=4))
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(sum(sizes), width)).astype(np.float32)
+    least = data.draw(st.sampled_from([-9, 0, 9]))
+    X[least > X] = 0
+    kind = data.draw(st.sampled_from([np.asarray, np.asfortranarray, sp.csr_array]))
+    store = row_store.RowStore(0, 10**9)
+    for block in np.split(X, np.cumsum(sizes)[:-1]):
+        assert store.add(kind(block))
+    wanted = np.diff([0, *sorted(cuts), len(X)]).tolist()
+    for _ in range(2):
+        found = [b.toarray() if sp.issparse(b) else b for b in store.read(wanted)]
+        assert [len(block) for block in found] == wanted
+        np.testing.assert_array_equal(np.concatenate(found), X)
+    store.close()
 
 
 @pytest.mark.study
@@ -126,7 +204,7 @@ def test_parts_do_not_matter(data, parameters, cut):
     X, y, w = data
     sizes = [min(cut, len(X)), len(X) - min(cut, len(X))]
     whole = grown(**parameters).fit(X, y, w)
-    model = grown(**parameters, memory_mb=1e-5)
+    model = grown(**parameters, memory_mb=1e-5, disk_mb=cut % 2)
     same(model.fit(batches(X, y, w, sizes)), whole)
 
 
@@ -181,7 +259,7 @@ def test_memory_maps(labelled, tmp_path):
     mapped.flush()
     mapped = np.memmap(tmp_path / "x", X.dtype, "r", offset=24, shape=X.shape)
     whole = grown(12).fit(X, y, w)
-    same(grown(12, memory_mb=0.002).fit(mapped, y, w), whole)
+    same(grown(12, memory_mb=0.005).fit(mapped, y, w), whole)
     same(
         grown(12, growth="paper", memory_mb=0.001).fit(mapped[::-1], y[::-1], w[::-1]),
         grown(12, growth="paper").fit(X[::-1], y[::-1], w[::-1]),
@@ -242,15 +320,15 @@ def more_blocks(passes, X, y, w):
         (more_blocks, "batch 1 was not there in the first pass"),
     ],
 )
-@pytest.mark.parametrize("memory_mb", [0.001, None])
-def test_every_pass_must_give_the_same_blocks(labelled, batches, told, memory_mb):
+def test_every_pass_must_give_the_same_blocks(labelled, batches, told):
+    """If there is no room to keep the rows of the first pass."""
     passes = []
 
     def read():
         passes.append(0)
-        return batches(len(passes), *labelled)
+        return batches(max(1, len(passes) - 1), *labelled)  # the first reading finds no room
 
-    model = grown(9, memory_mb=memory_mb)
+    model = grown(9, memory_mb=0.001, disk_mb=0)
     with pytest.raises(SourceError, match=rf"^The data changed .*{told}.*do not shuffle") as raised:
         model.fit(read)
     assert "\n" not in str(raised.value)
@@ -276,7 +354,7 @@ def test_files_must_not_change_during_a_fit(labelled, tmp_path, kind):
             if other.exists():
                 other.replace(path)
 
-        model = grown(9, growth="paper", memory_mb=0.001)
+        model = grown(9, growth="paper", memory_mb=0.001, disk_mb=0)
         with pytest.raises(SourceError, match=told) as raised, listening(hear):
             model.fit(path, "kind")
         assert str(path) in str(raised.value)
@@ -334,13 +412,6 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     bad = X.copy()
     bad[7, 2] = np.nan
     refused(r"batch 1.*NaN in row 7, column 2", lambda: [(X, y), (bad, y)])
-    calls = []
-
-    def changing():
-        calls.append(0)
-        return [(X, y), (X, y)][: 3 - len(calls)] if len(calls) > 1 else [(X, y), (X, y)]
-
-    refused("changed while it was read", changing)
     first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
     pq.write_table(table(X, y), first)
     refused("no file or folder", tmp_path / "nothing.parquet", "kind")
@@ -398,8 +469,9 @@ from dkmeans import DiscriminativeKMeans
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 def fit(folder):
-    DiscriminativeKMeans.paper(6, memory_mb=48).fit(sys.argv[1] + folder, "kind")
-fit("/small")  # compiles what there is to compile
+    DiscriminativeKMeans(6, growth="paper", memory_mb=48).fit(sys.argv[1] + folder, "kind")
+for _ in range(2):  # compiles what there is to compile, and fills the pools of the reader
+    fit("/small")
 before = peak()
 fit("/large")
 print(peak() - before)

@@ -144,7 +144,7 @@ def test_the_picture_shows_the_table():
     X, y = load_digits(return_X_y=True)
     model = grown(40).fit(X, y)
     table = model.class_borders()
-    display = ClassBordersDisplay.from_estimator(model).plot()
+    display = ClassBordersDisplay.from_estimator(model)
     assert np.tril(display.matrix("prototypes")).sum() == table.prototypes.sum() == 30
     assert np.triu(display.matrix("facing")).sum() == table.facing.sum()
     written = {tuple(map(int, t.get_position())): t.get_text() for t in display.ax_.texts}
@@ -160,4 +160,4 @@ def test_the_picture_shows_the_table():
     axes = Figure().subplots()
     assert table.plot(axes).ax_ is axes
     alone = grown().fit([[0.0], [1.0]], ["a", "a"])
-    assert ClassBordersDisplay.from_estimator(alone).plot().ax_.get_xlabel() == ""
+    assert ClassBordersDisplay.from_estimator(alone).ax_.get_xlabel() == ""

@@ -40,12 +40,23 @@ def test_inspect(place, iris):
         "iris.csv --label species --max-clusters 6 --standardise",
         "iris.csv --label species --drop sepal_length --drop sepal_width --kind growth",
         "digits.npz --max-clusters 10 --refine none --kind prototypes --shape 8x8",
+        "digits.npz --max-clusters 10 --refine none --kind exemplars --shape 8x8",
+        "digits.npz --max-clusters 10 --refine none --kind explanation --shape 8x8",
+        "digits.npz --max-clusters 10 --refine none --kind suspects --shape 8x8",
+        "model.dkm --kind borders",
+        "model.dkm --kind profiles",
+        "model.dkm --kind parallel",
+        "model.dkm --kind certified --data iris.csv --label species",
+        "model.dkm --kind reliability --data iris.csv --label species",
+        "model.dkm --kind parts --data iris.csv --label species",
+        "model.dkm --kind exemplars --data iris.csv --label species --shape 2x2",
+        "model.dkm --kind suspects --data iris.csv --label species --shape 2x2",
     ],
 )
 def test_plot(place, words):
     fit("--quiet")
     X, y = load_digits(return_X_y=True)
-    np.savez("digits.npz", X=X, y=y)
+    np.savez("digits.npz", X=X[:400], y=y[:400])
     before = set(place.iterdir())
     text = run("plot " + words)
     (new,) = set(place.iterdir()) - before
@@ -69,6 +80,21 @@ def test_plot_says_what_it_needs(place, words, message):
     fit("--quiet")
     assert message in run("plot model.dkm " + words, code=1)
     assert not list(place.glob("*-*.png"))
+
+
+def test_every_display_has_a_kind():
+    from dkmeans import plots
+    from dkmeans.cli.app import PictureKind
+    from dkmeans.cli.plot_command import PICTURES
+
+    assert [kind.value for kind in PictureKind] == list(PICTURES)
+    drawn = {name for picture in PICTURES.values() for name in _displays(picture.draw)}
+    assert drawn == set(plots.__all__)
+
+
+def _displays(draw):
+    """Name the displays that a function uses."""
+    return [name for name in draw.__code__.co_names if name.endswith("Display")]
 
 
 @pytest.mark.parametrize("shape", ["", " --shape 2x2"])

@@ -21,6 +21,7 @@ from strategies import Case, cases
 
 from dkmeans.growth import best, refine
 from dkmeans.kernels import compiled
+from dkmeans.passes import part, sketch_search
 
 # One cell whose squared distances have many digits, though rows and weights have few.
 UNEVEN = Case(
@@ -73,6 +74,9 @@ def kernels(case):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ENOUGH", "ENOUGH_PAIRS"):
             patch.setattr(compiled, name, 1 if case.compiled else 1 << 60)
+        patch.setattr(part, "MIN_FEATURES", 1)
+        patch.setattr(sketch_search, "MIN_COMPARED", 1)
+        patch.setattr(sketch_search, "MIN_COMPARED_ONCE", 1)
         yield
 
 

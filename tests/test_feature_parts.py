@@ -116,7 +116,7 @@ def test_a_single_class_has_no_parts():
     assert np.isnan(why.parts).all()
     with pytest.raises(ValueError, match="two classes"):
         why.plot()
-    assert why.plot(image_shape=(8, 8)).axes_.shape == (3, 2)
+    assert len(why.plot(image_shape=(8, 8)).ax_.images) == 3 * 2
 
 
 def test_bars_of_the_largest_parts(model):
@@ -135,11 +135,11 @@ def test_bars_of_the_largest_parts(model):
 
 def test_a_picture_of_the_parts(model):
     why = model.explain(X[:2], features=True)
-    panels = why.plot(image_shape=(8, 8), X_train=X).axes_
-    assert panels.shape == (2, 5)
-    shown = panels[1, 4].images[0].get_array()
-    np.testing.assert_array_equal(shown, why.parts[1].reshape(8, 8))
-    assert panels[0, 4].images[0].get_clim() == panels[1, 4].images[0].get_clim()
+    images = why.plot(image_shape=(8, 8), X_train=X).ax_.images
+    assert len(images) == 2 * 5
+    first, second = images[-2:]
+    np.testing.assert_array_equal(second.get_array(), why.parts[1].reshape(8, 8))
+    assert first.get_clim() == second.get_clim()
 
 
 def test_nothing_to_draw_is_said_in_a_sentence(model):

@@ -322,6 +322,6 @@ def test_the_path_is_drawn(digits):
     ax = Figure().subplots()
     from dkmeans.plots.path import PathDisplay
 
-    other = PathDisplay.from_estimator(model).plot(ax)
+    other = PathDisplay.from_estimator(model, ax=ax)
     assert other.ax_ is ax
     assert f"{model.n_clusters_} clusters" in str(other.ax_.get_legend_handles_labels()[1])

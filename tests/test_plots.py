@@ -15,9 +15,11 @@ from dkmeans.baselines import ClasswiseKMeans
 
 pytest.importorskip("matplotlib")
 
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from dkmeans import plots
 from dkmeans.plots import (
@@ -34,7 +36,8 @@ from dkmeans.plots import (
     TreeDisplay,
 )
 from dkmeans.plots.borders import borders
-from dkmeans.plots.style import COLORS, color, marker
+from dkmeans.plots.display import off_screen
+from dkmeans.plots.style import color, marker
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def iris():
 def test_growth_shows_the_start_and_every_round():
     X, y = make_moons(60, noise=0.1, random_state=0)
     estimator = grown(max_clusters=8)
-    display = GrowthDisplay.from_estimator(estimator, X, y).plot()
+    display = GrowthDisplay.from_estimator(estimator, X, y)
     assert not hasattr(estimator, "labels_")
     fitted = estimator.fit(X, y)
     assert [panel.round for panel in display.panels] == list(range(fitted.n_iter_ + 1))
@@ -73,7 +76,7 @@ def test_growth_shows_the_start_and_every_round():
 
 def test_growth_names_many_classes_once_each():
     spots = np.array([(i, j) for i in range(3) for j in range(3)], dtype=float)
-    display = GrowthDisplay.from_estimator(grown(), spots, range(9)).plot()
+    display = GrowthDisplay.from_estimator(grown(), spots, range(9))
     texts = [t.get_text() for t in display.figure_.legends[0].get_texts()]
     assert texts == [f"prototype of class {c}" for c in range(9)]
 
@@ -93,52 +96,10 @@ def test_growth_needs_two_features():
         GrowthDisplay.from_estimator(grown(), np.eye(3), [0, 1, 2])
 
 
-def test_images_are_in_lines_by_class_largest_first():
-    X, y = load_digits(return_X_y=True)
-    model = grown(max_clusters=25).fit(X, y)
-    display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot()
-    assert display.axes_.shape[0] == 10
-    drawn = [axes for axes in display.axes_.flat if axes.images]
-    assert len(drawn) == 25
-    for line, label in zip(display.axes_, range(10), strict=True):
-        titles = [axes.get_title().split(": ") for axes in line if axes.images]
-        sizes = [float(size) for _, size in titles]
-        assert sizes == sorted(sizes, reverse=True)
-        assert line[0].get_ylabel() == f"class {label}"
-        mine = model.cluster_classes_ == label
-        assert {id for id, _ in titles} == {f"#{id}" for id in model.cluster_ids_[mine]}
-        assert sizes[0] == model.cluster_sizes_[mine].max()
-
-
-def test_images_that_are_left_out_are_counted():
-    X, y = load_digits(return_X_y=True)
-    model = grown(max_clusters=40).fit(X, y)
-    display = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8)).plot(columns=3)
-    assert display.axes_.shape == (10, 3)
-    for line, label in zip(display.axes_, range(10), strict=True):
-        count = int((model.cluster_classes_ == label).sum())
-        more = f"\n3 of {count}" if count > 3 else ""
-        assert line[0].get_ylabel() == f"class {label}{more}"
-
-
-def test_images_may_have_colours():
-    X = np.arange(24.0).reshape(2, 12)
-    model = grown().fit(X, [0, 1])
-    display = PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 2, 3))
-    assert display.axes_[0, 0].images[0].get_array().shape == (2, 2, 3)
-    with pytest.raises(ValueError, match=r"image_shape=\(2, 3, 2\) must be"):
-        PrototypeImagesDisplay.from_estimator(model, image_shape=(2, 3, 2))
-
-
-def test_images_need_a_fitting_shape():
-    model = grown().fit(np.eye(4), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"image_shape=\(3, 3\) has 9 pixels.*4 features"):
-        PrototypeImagesDisplay.from_estimator(model, image_shape=(3, 3))
-
-
 def test_classes_differ_by_colour_or_marker():
-    looks = {(color(c), marker(c)) for c in range(len(COLORS) ** 2)}
-    assert len(looks) == len(COLORS) ** 2
+    looks = {(color(c), marker(c)) for c in range(80)}
+    assert len(looks) == 80
+    assert len({color(c) for c in range(40)}) == 40
 
 
 def test_classwise_kmeans_shares_centres_evenly():
@@ -165,25 +126,74 @@ def built(X, y, model):
         MarginDisplay.from_estimator(model, X, y),
         PathDisplay.from_estimator(model),
         PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2)),
+        plots.PrototypeProfilesDisplay.from_estimator(model),
+        plots.PrototypeProfilesDisplay.from_estimator(model, kind="parallel"),
+        plots.ReliabilityDisplay.from_estimator(model, X, y),
         SuspectImagesDisplay.from_suspects(model.suspects(X, y, n=3), X, image_shape=(1, 2)),
         TreeDisplay.from_estimator(model),
     ]
 
 
-def test_all_displays_draw_on_demand_and_where_they_are_told(moons):
+def test_all_displays_draw_through_pyplot_and_where_they_are_told(moons):
+    plt.close("all")
     displays = built(*moons)
-    assert sorted(type(display).__name__ for display in displays) == plots.__all__
+    assert {type(display).__name__ for display in displays} == set(plots.__all__)
+    assert [plt.figure(number) for number in plt.get_fignums()] == [d.figure_ for d in displays]
     for display in displays:
-        assert display._repr_png_().startswith(b"\x89PNG")
-        own = display.figure_
-        assert display.figure_ is own  # not drawn again
+        assert len(repr(display)) < 80
+        assert repr(display).startswith(type(display).__name__ + "(")
         figure = Figure(layout="constrained")
         ax = figure.subplots()
         assert display.plot(ax) is display
         assert display.figure_ is figure
         assert display.ax_ is ax
-        assert display._repr_png_() is None  # the owner of the figure shows it
         figure.draw_without_rendering()
+    assert len(plt.get_fignums()) == len(displays)
+
+
+def test_a_display_takes_axes_at_once(moons):
+    X, y, model = moons
+    plt.close("all")
+    for display, *rows in ((TreeDisplay,), (CellsDisplay, X, y), (MarginDisplay, X, y)):
+        ax = Figure().subplots()
+        assert display.from_estimator(model, *rows, ax=ax).ax_ is ax
+    with off_screen():
+        assert PathDisplay.from_estimator(model).figure_ is not None
+    assert plt.get_fignums() == []
+
+
+def test_classes_may_be_displayed_by_other_names(moons):
+    X, y, model = moons
+    named = {"display_labels": ["upper", "lower"]}
+    displays = [
+        CellsDisplay.from_estimator(model, X, y, **named),
+        ClassBordersDisplay.from_estimator(model, **named),
+        ConfusionDisplay.from_estimator(model, X, y, **named),
+        ExplanationDisplay.from_estimator(model, X[:2], image_shape=(1, 2), **named),
+        plots.FeaturePartsDisplay.from_estimator(model, X[:2], **named),
+        GrowthDisplay.from_estimator(model, X, y, max_panels=2, **named),
+        PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2), **named),
+        plots.PrototypeProfilesDisplay.from_estimator(model, **named),
+        SuspectImagesDisplay.from_suspects(
+            model.suspects(X, y, n=3),
+            X,
+            image_shape=(1, 2),
+            display_labels={0: "upper", 1: "lower"},
+        ),
+        TreeDisplay.from_estimator(model, **named),
+    ]
+    for display in displays:
+        words = " ".join(text.get_text() for text in display.figure_.findobj(Text))
+        assert "upper" in words
+        assert "lower" in words
+    with pytest.raises(ValueError, match="display_labels has 1 names, but there are 2 classes"):
+        TreeDisplay.from_estimator(model, display_labels=["upper"])
+
+
+def test_class_colours_may_come_from_a_colour_map(moons):
+    display = CellsDisplay.from_estimator(moons[2], cmap="viridis")
+    ends = [to_hex(drawn.get_facecolor()[0]) for drawn in display.ax_.collections[-2:]]
+    assert ends == [to_hex(colormaps["viridis"](place)) for place in (0.0, 1.0)]
 
 
 def test_names_are_neither_formulas_nor_commands(moons):
@@ -212,7 +222,7 @@ def test_panels_need_a_place_in_a_grid(moons):
     X, y, model = moons
     loose = Figure().add_axes((0, 0, 1, 1))
     with pytest.raises(ValueError, match="not part of a grid"):
-        GrowthDisplay.from_estimator(model, X, y, max_panels=2).plot(loose)
+        GrowthDisplay.from_estimator(model, X, y, max_panels=2, ax=loose)
 
 
 def test_displays_need_a_fitted_model():
@@ -285,7 +295,7 @@ def test_borders_are_where_two_prototypes_above_a_plane_are_nearest():
 
 def test_cells_of_two_features_are_those_of_the_model(moons):
     X, y, model = moons
-    display = CellsDisplay.from_estimator(model, X, y).plot()
+    display = CellsDisplay.from_estimator(model, X, y)
     assert not display.plane.is_cut
     grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1).reshape(-1, 2)
     np.testing.assert_array_equal(display.classes[display.regions.ravel()], model.predict(grid))
@@ -303,7 +313,7 @@ def test_cells_of_two_features_are_those_of_the_model(moons):
 
 def test_cells_of_more_features_are_a_cut_that_says_so(iris):
     X, y, model = iris
-    display = CellsDisplay.from_estimator(model, X, y).plot()
+    display = CellsDisplay.from_estimator(model, X, y)
     grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1).reshape(-1, 2)
     lifted = display.plane.lift(grid)
     np.testing.assert_array_equal(display.classes[display.regions.ravel()], model.predict(lifted))
@@ -320,10 +330,50 @@ def test_the_plane_is_that_of_pca():
     X, y = load_digits(return_X_y=True)
     model = grown(max_clusters=10).fit(X, y)
     model.cluster_sizes_ = np.ones(10)
-    plane = CellsDisplay.from_estimator(model).plane
+    plane = CellsDisplay.from_estimator(model, plane="pca").plane
     pca = PCA(2).fit(model.cluster_centers_)
     np.testing.assert_allclose(np.abs(plane.axes @ pca.components_.T), np.eye(2), atol=1e-6)
     assert plane.share == pytest.approx(pca.explained_variance_ratio_.sum())
+
+
+def test_a_plane_that_hides_classes_gives_way_to_that_of_the_class_means():
+    from sklearn.decomposition import PCA
+
+    X, y = load_digits(return_X_y=True)
+    model = grown(max_clusters=20).fit(X, y)
+    cut = CellsDisplay.from_estimator(model, plane="pca")
+    assert cut.plane.is_cut
+    assert len(np.unique(cut.regions)) < 10
+    display = CellsDisplay.from_estimator(model, X[:500], y[:500])
+    assert not display.plane.is_cut
+    assert set(np.unique(display.regions)) == set(range(10))
+    means = [
+        np.average(model.cluster_centers_[mine], axis=0, weights=model.cluster_sizes_[mine])
+        for mine in (model.cluster_classes_ == c for c in range(10))
+    ]
+    axes = PCA(2).fit(means).components_
+    np.testing.assert_allclose(np.abs(display.plane.axes @ axes.T), np.eye(2), atol=1e-6)
+    # Regions are those of the nearest prototype in the plane.
+    grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1)[::40, ::40].reshape(-1, 1, 2)
+    owners = np.square(grid - display.centers).sum(axis=2).argmin(axis=1)
+    expected = display.center_classes[owners]
+    np.testing.assert_array_equal(display.regions[::40, ::40].ravel(), expected)
+    below = np.square(display.points[:, None] - display.centers).sum(axis=2).argmin(axis=1)
+    share = np.mean(display.center_classes[below] == model.predict(X[:500]))
+    title = display.ax_.get_title()
+    assert "(that of PCA hides " in title
+    assert f"its predicted class for {share:.0%} of rows" in title
+    with pytest.raises(ValueError, match="plane='tsne' must be"):
+        CellsDisplay.from_estimator(model, plane="tsne")
+
+
+def test_the_plane_of_two_class_means_has_a_second_direction():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    model = grown(6).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.5)
+    plane = CellsDisplay.from_estimator(model, X, plane="classes").plane
+    np.testing.assert_allclose(plane.axes @ plane.axes.T, np.eye(2), atol=1e-12)
+    assert plane.n_principal == 2
 
 
 @pytest.mark.parametrize("n_clusters", [1, 2])
@@ -332,7 +382,7 @@ def test_few_prototypes_have_a_plane(n_clusters):
     model = grown().fit(X, np.zeros(20, dtype=int))
     if n_clusters == 2:
         model = grown(2).fit(X, X[:, 3] > 0)
-    display = CellsDisplay.from_estimator(model, X).plot()
+    display = CellsDisplay.from_estimator(model, X)
     axes = display.plane.axes
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
     labels = (display.ax_.get_xlabel(), display.ax_.get_ylabel())
@@ -347,7 +397,7 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
     X, y, _ = iris
     table = pd.DataFrame(X[:, :2], columns=["length", "width"])
     pipeline = make_pipeline(StandardScaler(), grown(max_clusters=6)).fit(table, y)
-    display = CellsDisplay.from_estimator(pipeline, table, y, max_rows=70).plot()
+    display = CellsDisplay.from_estimator(pipeline, table, y, max_rows=70)
     assert display.ax_.get_xlabel() == "length"
     assert "after StandardScaler\n70 of 150 rows shown" in display.ax_.get_title()
     scaled = pipeline[0].transform(table)
@@ -360,11 +410,11 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
 def test_cells_of_many_classes_are_named_and_hatched():
     spots = np.array([(i, j) for i in range(4) for j in range(4)], dtype=float)
     model = grown().fit(spots, [f"spot {i:02d}" for i in range(16)])
-    ax = CellsDisplay.from_estimator(model).plot().ax_
+    ax = CellsDisplay.from_estimator(model).ax_
     assert sorted(text.get_text() for text in ax.texts) == list(model.classes_)
     for text in ax.texts:
         assert model.predict([text.xy])[0] == text.get_text()
-    assert ax.get_legend() is None
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(model.classes_)
     hatches = [h for c in ax.collections for h in getattr(c, "hatches", None) or [] if h]
     assert hatches == ["///"]
 
@@ -374,7 +424,7 @@ def test_cells_of_many_classes_are_named_and_hatched():
 
 def test_tree_draws_a_line_per_prototype_from_its_parent(moons):
     model = moons[2]
-    display = TreeDisplay.from_estimator(model).plot()
+    display = TreeDisplay.from_estimator(model)
     tree, order = model.tree_, display.ids.tolist()
     assert sorted(order) == tree.id.tolist()
     lives = [line for line in display.ax_.lines if len(set(line.get_ydata())) == 1]
@@ -407,7 +457,7 @@ def test_no_split_crosses_the_life_of_another(moons):
 def test_a_large_tree_shows_the_heaviest_and_says_so(moons):
     X, y, _ = moons
     model = grown(40).fit(X, y)
-    display = TreeDisplay.from_estimator(model, max_prototypes=15).plot()
+    display = TreeDisplay.from_estimator(model, max_prototypes=15)
     shown = set(display.ids.tolist())
     assert len(shown) <= 15
     assert int(model.cluster_ids_[np.argmax(model.cluster_sizes_)]) in shown
@@ -425,7 +475,7 @@ def test_tree_goes_on_over_calls(moons):
     model = grown().fit(X[:100], y[:100])
     first = int(model.tree_.born.max())
     model.partial_fit(X[100:] + 0.3, y[100:]).drop(model.cluster_ids_[0])
-    display = TreeDisplay.from_estimator(model, max_prototypes=500).plot()
+    display = TreeDisplay.from_estimator(model, max_prototypes=500)
     ticks = [label.get_text() for label in display.ax_.get_xticklabels()]
     assert ticks == ["call 1", "call 2", "call 3"]
     late = np.flatnonzero(model.tree_.call == 2)

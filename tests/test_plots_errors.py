@@ -22,7 +22,7 @@ def iris():
 
 def test_confusion_counts_and_totals(iris):
     X, y, model = iris
-    display = ConfusionDisplay.from_estimator(model, X, y).plot()
+    display = ConfusionDisplay.from_estimator(model, X, y)
     predicted = model.predict(X)
     for i, true in enumerate(model.classes_):
         for j, taken in enumerate(model.classes_):
@@ -30,7 +30,7 @@ def test_confusion_counts_and_totals(iris):
     assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(model.classes_)
     written = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in display.ax_.texts}
     assert written[0, 0] == "50"
-    assert written[0, 1] == ""
+    assert (0, 1) not in written
     beside, above = display.ax_.child_axes
     assert [t.get_text() for t in beside.texts] == ["50", "50", "50"]
     totals = display.matrix.sum(axis=0)
@@ -44,7 +44,7 @@ def test_confusion_names_and_frames_the_worst_pairs():
     predicted = y.copy()
     predicted[5 * 20 : 5 * 20 + 9] = 31
     predicted[20 * 20 : 20 * 20 + 4] = 2
-    display = ConfusionDisplay.from_predictions(y, predicted).plot()
+    display = ConfusionDisplay.from_predictions(y, predicted)
     assert display.most_confused() == [(5, 31, 9), (20, 2, 4)]
     frames = [patch.get_xy() for patch in display.ax_.patches]
     assert frames == [(30.5, 4.5), (1.5, 19.5)]
@@ -65,7 +65,7 @@ def test_confusion_names_and_frames_the_worst_pairs():
 )
 def test_confusion_in_shares(normalize, cell):
     y, predicted = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 0, 0, 1]
-    display = ConfusionDisplay.from_predictions(y, predicted, normalize=normalize).plot()
+    display = ConfusionDisplay.from_predictions(y, predicted, normalize=normalize)
     written = {t.get_position(): t.get_text() for t in display.ax_.texts}
     assert written[1, 0] == cell
     assert ("cells in %" in display.ax_.get_title()) == (normalize is not None)
@@ -83,7 +83,7 @@ def test_confusion_takes_weights_and_refuses_nonsense():
 
 
 def test_confusion_of_a_single_class():
-    display = ConfusionDisplay.from_predictions(["a", "a"], ["a", "a"]).plot()
+    display = ConfusionDisplay.from_predictions(["a", "a"], ["a", "a"])
     assert display.matrix.tolist() == [[2]]
     assert display.ax_.get_xlabel() == "predicted class"
     assert not display.ax_.patches
@@ -94,7 +94,7 @@ def test_confusion_of_a_single_class():
 
 def test_margins_are_distances_to_own_and_rival_class(iris):
     X, y, model = iris
-    display = MarginDisplay.from_estimator(model, X, y).plot()
+    display = MarginDisplay.from_estimator(model, X, y)
     distances = model.transform(X)
     for i in (0, 70, 133):
         mine = model.cluster_classes_ == y[i]
@@ -117,7 +117,7 @@ def test_margins_of_rows_that_are_not_drawn_are_counted():
     X, y = make_moons(200, noise=0.15, random_state=0)
     model = grown(max_clusters=10).fit(X, y)
     strange = np.where(np.arange(200) < 3, 7, y)
-    display = MarginDisplay.from_estimator(model, X, strange).plot(max_rows=50)
+    display = MarginDisplay.from_estimator(model, X, strange, max_rows=50)
     title = display.ax_.get_title()
     assert display.wrong[:3].all()
     assert ", 49 shown\n3 rows of classes without a prototype not shown" in title

@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine, make_moons
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.plots import (
@@ -17,6 +19,7 @@ from dkmeans.plots import (
     ConfusionDisplay,
     FeatureImportancesDisplay,
     MarginDisplay,
+    PrototypeProfilesDisplay,
     TreeDisplay,
 )
 
@@ -38,14 +41,43 @@ def cells() -> None:
     left, right = figure.subplots(1, 2)
     X, y = make_moons(500, noise=0.15, random_state=0)
     CellsDisplay.from_estimator(
-        DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y), X, y
-    ).plot(left)
+        DiscriminativeKMeans(max_clusters=12, refine=None, metric="euclidean").fit(X, y),
+        X,
+        y,
+        ax=left,
+    )
     iris = load_iris()
     X, y = iris.data, iris.target_names[iris.target]
     CellsDisplay.from_estimator(
-        DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean").fit(X, y), X, y
-    ).plot(right)
+        DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean").fit(X, y),
+        X,
+        y,
+        ax=right,
+    )
     save(figure, "plots-cells")
+
+
+def planes() -> None:
+    """Draw digits in the plane of the class means, and in a cut that hides classes."""
+    X, y = load_digits(return_X_y=True)
+    model = DiscriminativeKMeans(max_clusters=40).fit(X, y)
+    figure = Figure(figsize=(11.6, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    CellsDisplay.from_estimator(model, X, y, ax=left)
+    CellsDisplay.from_estimator(model, X, y, plane="pca", ax=right)
+    save(figure, "plots-planes")
+
+
+def profiles() -> None:
+    """Draw the prototypes of wines column by column."""
+    wine = load_wine(as_frame=True)
+    wines = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6))
+    wines = wines.fit(wine.data, wine.target_names[wine.target])
+    figure = Figure(figsize=(9.6, 7.2), layout="constrained")
+    above, below = figure.subplots(2, 1)
+    PrototypeProfilesDisplay.from_estimator(wines, ax=above)
+    PrototypeProfilesDisplay.from_estimator(wines, kind="parallel", ax=below)
+    save(figure, "plots-profiles")
 
 
 def tree() -> None:
@@ -64,8 +96,8 @@ def errors() -> None:
     )
     figure = Figure(figsize=(10.6, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    ConfusionDisplay.from_estimator(model, X_test, y_test).plot(left)
-    MarginDisplay.from_estimator(model, X_test, y_test).plot(right)
+    ConfusionDisplay.from_estimator(model, X_test, y_test, ax=left)
+    MarginDisplay.from_estimator(model, X_test, y_test, ax=right)
     save(figure, "plots-errors")
 
 
@@ -90,8 +122,8 @@ def explanations() -> None:
                 X_train, y_train
             )
         )
-        display = CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test)
-        display.plot(ax, label=name, number=number)
+        look = {"label": name, "number": number, "ax": ax}
+        CertifiedAccuracyDisplay.from_estimator(other, X_test, y_test, **look)
     save(figure, "explain-certified")
 
 
@@ -121,8 +153,8 @@ def learned_metric() -> None:
     figure = Figure(figsize=(10.4, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     model = DiscriminativeKMeans(max_clusters=12, metric="learned").fit(X, y)
-    FeatureImportancesDisplay.from_estimator(model).plot(left)
-    CellsDisplay.from_estimator(model, X[:1500], y[:1500]).plot(right)
+    FeatureImportancesDisplay.from_estimator(model, ax=left)
+    CellsDisplay.from_estimator(model, X[:1500], y[:1500], ax=right)
     save(figure, "learned-metric")
     wine = load_wine(as_frame=True)
     names = wine.target_names[wine.target]
@@ -133,6 +165,8 @@ def learned_metric() -> None:
 
 if __name__ == "__main__":
     cells()
+    planes()
+    profiles()
     tree()
     errors()
     explanations()

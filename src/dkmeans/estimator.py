@@ -110,6 +110,10 @@ class DiscriminativeKMeans(
     memory_mb : float or None, default=None
         Bound on the memory for work arrays and for blocks of data, in MiB. It affects the speed,
         never the result.
+    disk_mb : float or None, default=None
+        Bound on the temporary file in which rows that are read block by block are kept once they
+        are decoded, in MiB. None allows half of the free space. Rows beyond the bound are read
+        again in every pass: 0 keeps nothing on disk. It affects the speed, never the result.
     checkpoint : path or None, default=None
         File in which a fit saves its progress from time to time. If it is interrupted, the same
         call resumes from there, with the same result; at the end the file is removed.
@@ -226,6 +230,7 @@ class DiscriminativeKMeans(
         prune: bool = False,
         half_life: float | None = None,
         memory_mb: float | None = None,
+        disk_mb: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         warm_start: bool = False,
         n_threads: int | None = None,
@@ -243,6 +248,7 @@ class DiscriminativeKMeans(
         self.prune = prune
         self.half_life = half_life
         self.memory_mb = memory_mb
+        self.disk_mb = disk_mb
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.n_threads = n_threads

@@ -23,7 +23,7 @@ from dkmeans.runners.checkpoint import Journal
 from dkmeans.sources import growth_rows, out_of_core
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
-_NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "verbose", "checkpoint", "warm_start"}
+_NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "disk_mb", "verbose", "checkpoint", "warm_start"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +137,11 @@ def _read(
         if client is not None:
             stream = scan_partitions(estimator, client, partitions, ending, **options)
         else:
-            stream = out_of_core.scan_blocks(estimator, partitions, **options)
+            stream = out_of_core.scan_blocks(estimator, partitions, ending, **options)
         return stream.training, stream
     blocks = out_of_core.open_blocks(X, y, sample_weight, estimator.memory_mb)
     if blocks is not None:
-        stream = out_of_core.scan_blocks(estimator, blocks, **options)
+        stream = out_of_core.scan_blocks(estimator, blocks, ending, **options)
         return stream.training, stream
     return validation.check_training(estimator, X, y, sample_weight, **options), None
 

@@ -8,6 +8,7 @@ import numpy as np
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.growth.grow import grow
 from dkmeans.growth.rules import Continuation
+from dkmeans.plots.display import off_screen
 from dkmeans.plots.growth import GrowthDisplay, Panel
 from dkmeans.plots.style import color, marker
 from dkmeans.prepare import prepare
@@ -125,7 +126,8 @@ def growth(estimator: DiscriminativeKMeans, X: Floats, y: Ints, how: Continuatio
 
 
 def _rounds_figure(display: GrowthDisplay) -> Any:
-    display.plot(columns=6 if len(display.panels) > 8 else 4)
+    with off_screen():
+        display.plot(columns=6 if len(display.panels) > 8 else 4)
     for axes in display.axes_.flat:
         for line in axes.lines[len(display.classes) :]:
             # Smaller markers: centres are dense where the classes meet.

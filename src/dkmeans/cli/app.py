@@ -66,11 +66,20 @@ class PictureKind(StrEnum):
     cells = "cells"
     tree = "tree"
     path = "path"
+    borders = "borders"
+    profiles = "profiles"
+    parallel = "parallel"
+    importances = "importances"
     confusion = "confusion"
     margins = "margins"
-    prototypes = "prototypes"
-    importances = "importances"
+    certified = "certified"
+    reliability = "reliability"
+    parts = "parts"
     growth = "growth"
+    prototypes = "prototypes"
+    exemplars = "exemplars"
+    explanation = "explanation"
+    suspects = "suspects"
 
 
 class ExportFormatOption(StrEnum):
@@ -259,7 +268,7 @@ def plot(
     ] = None,
     label: o.Label = None,
     shape: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Size of images, for --kind prototypes.")
+        str | None, typer.Option(metavar="HxW", help="Size of images, for kinds that draw them.")
     ] = None,
     max_clusters: o.MaxClusters = None,
     refine: o.Refine = None,
@@ -279,9 +288,14 @@ def plot(
 ) -> None:
     """Draw a model, or labelled data after a fit.
 
-    cells: regions of the classes. tree: who split from whom. path: error against number of
-    clusters. confusion, margins: how labelled rows fare. prototypes: as images. growth: round by
-    round, for two features.
+    Of a model: cells, the regions of the classes; tree, who split from whom; path, error against
+    number of clusters; borders, which classes meet; profiles and parallel, prototypes column by
+    column; importances of a learned metric; prototypes, as images.
+
+    With labelled rows: confusion, margins and certified, how they fare; reliability, whether
+    probabilities are right; parts, what decided; growth, round by round, for two features.
+
+    With rows that are images: exemplars, suspects and explanation.
     """
     from dkmeans.cli.plot_command import PlotOptions, run_plot
 

@@ -19,7 +19,7 @@ from dkmeans.atomic import replacing
 from dkmeans.baselines import ClasswiseKMeans
 from dkmeans.cli.console import say, stdout
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, off_screen
 from dkmeans.plots.growth import GrowthDisplay
 from dkmeans.plots.images import PrototypeImagesDisplay
 
@@ -135,13 +135,15 @@ def run_demo(out: Path) -> None:
             table.add_section()
         step("drawing the growth")
         moons, digits = sets["two moons"], sets["digits"]
-        growth = GrowthDisplay.from_estimator(
-            DiscriminativeKMeans.paper(), moons.X_train, moons.y_train
-        )
+        with off_screen():
+            growth = GrowthDisplay.from_estimator(
+                DiscriminativeKMeans.paper(), moons.X_train, moons.y_train
+            )
         _save(growth, out / "growth.png")
         step("drawing the prototypes")
         model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)
-        images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
+        with off_screen():
+            images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
         _save(images, out / "prototypes.png")
     console.print(table)
     captions = {

@@ -1,5 +1,6 @@
 """`dkmeans plot`: pictures of a model, or of data after a fit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
 from dkmeans.cli.rows import read_rows, whole
 from dkmeans.cli.table_input import is_data_file
+from dkmeans.plots.display import off_screen
 
 _ENDINGS = (".png", ".svg", ".pdf")
-_NEED_ROWS = ("confusion", "margins", "growth")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> N
     check_free(out, source, options.data, force=options.force)
     image_shape = _image_shape(kind, options.shape)
     model, rows = _prepare(source, kind, wanted, options)
-    display = _display(kind, model, rows, image_shape)
+    with off_screen():
+        display = PICTURES[kind].draw(Subject(model, rows, image_shape))
     with replacing(out) as file:
-        display.plot().figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
+        display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
     say(stdout(), f"Picture saved: {out.resolve()}")
 
 
@@ -70,7 +72,7 @@ def _prepare(
         return LoadedModel(model), whole(rows)
     loaded = load_model(source)
     if options.data is None:
-        if kind in _NEED_ROWS:
+        if PICTURES[kind].needs_rows:
             raise InputError(f"--kind {kind} needs labelled rows: add --data FILE --label COLUMN.")
         return loaded, None
     return loaded, _read(options.data, wanted, like=loaded.template)
@@ -84,40 +86,116 @@ def _read(path: Path, wanted: Wanted, like: Template | None = None) -> Labelled:
     return whole(rows)
 
 
-def _display(
-    kind: str, model: LoadedModel, rows: Labelled | None, image_shape: tuple[int, ...] | None
-) -> Any:
-    if kind == "tree":
-        return plots.TreeDisplay.from_estimator(model.whole)
-    if kind == "path":
-        return plots.PathDisplay.from_estimator(model.whole)
-    if kind == "prototypes":
-        assert image_shape is not None
-        return plots.PrototypeImagesDisplay.from_estimator(model.whole, image_shape=image_shape)
-    if kind == "importances":
-        if not hasattr(model.core, "feature_importances_"):
-            raise InputError(
-                "--kind importances needs a model with --metric learned: other metrics weigh all "
-                "features alike."
-            )
-        return plots.FeatureImportancesDisplay.from_estimator(model.whole, image_shape=image_shape)
-    if kind == "cells":
-        if rows is None:
-            return plots.CellsDisplay.from_estimator(model.whole)
-        return plots.CellsDisplay.from_estimator(model.whole, rows.X, rows.y)
-    assert rows is not None
-    if kind == "growth":
-        return plots.GrowthDisplay.from_estimator(model.core, model.scaled(rows.X), rows.y)
-    if kind == "margins":
-        return plots.MarginDisplay.from_estimator(model.whole, rows.X, rows.y)
-    return plots.ConfusionDisplay.from_estimator(model.whole, rows.X, rows.y)
+@dataclass(frozen=True)
+class Subject:
+    """What is drawn."""
+
+    model: LoadedModel
+    rows: Labelled | None  # None if the picture does not need them and none are given
+    image_shape: tuple[int, ...] | None
+
+    @property
+    def whole(self) -> Any:
+        """The model, with the steps before it."""
+        return self.model.whole
+
+    @property
+    def labelled(self) -> tuple[Any, Any]:
+        """Rows and labels, for a picture that needs them."""
+        assert self.rows is not None
+        return self.rows.X, self.rows.y
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Image shape, as an argument."""
+        return {"image_shape": self.image_shape}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """How a kind of picture is drawn, and what it needs."""
+
+    draw: Callable[[Subject], Any]
+    needs_rows: bool = False
+    needs_shape: bool = False
+
+
+def _cells(s: Subject) -> Any:
+    rows = () if s.rows is None else s.labelled
+    return plots.CellsDisplay.from_estimator(s.whole, *rows)
+
+
+def _growth(s: Subject) -> Any:
+    X, y = s.labelled
+    return plots.GrowthDisplay.from_estimator(s.model.core, s.model.scaled(X), y)
+
+
+def _importances(s: Subject) -> Any:
+    if not hasattr(s.model.core, "feature_importances_"):
+        raise InputError(
+            "--kind importances needs a model with --metric learned: other metrics weigh all "
+            "features alike."
+        )
+    return plots.FeatureImportancesDisplay.from_estimator(s.whole, **s.shape)
+
+
+def _suspects(s: Subject) -> Any:
+    X, y = s.labelled
+    found = s.model.core.suspects(s.model.scaled(X), y)
+    return plots.SuspectImagesDisplay.from_suspects(found, X, **s.shape)
+
+
+PICTURES = {
+    "cells": Picture(_cells),
+    "tree": Picture(lambda s: plots.TreeDisplay.from_estimator(s.whole)),
+    "path": Picture(lambda s: plots.PathDisplay.from_estimator(s.whole)),
+    "borders": Picture(lambda s: plots.ClassBordersDisplay.from_estimator(s.whole)),
+    "profiles": Picture(lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole)),
+    "parallel": Picture(
+        lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole, kind="parallel")
+    ),
+    "importances": Picture(_importances),
+    "confusion": Picture(
+        lambda s: plots.ConfusionDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+    ),
+    "margins": Picture(
+        lambda s: plots.MarginDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+    ),
+    "certified": Picture(
+        lambda s: plots.CertifiedAccuracyDisplay.from_estimator(s.whole, *s.labelled),
+        needs_rows=True,
+    ),
+    "reliability": Picture(
+        lambda s: plots.ReliabilityDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+    ),
+    "parts": Picture(
+        lambda s: plots.FeaturePartsDisplay.from_estimator(s.whole, s.labelled[0]), needs_rows=True
+    ),
+    "growth": Picture(_growth, needs_rows=True),
+    "prototypes": Picture(
+        lambda s: plots.PrototypeImagesDisplay.from_estimator(s.whole, **s.shape), needs_shape=True
+    ),
+    "exemplars": Picture(
+        lambda s: plots.PrototypeImagesDisplay.from_estimator(
+            s.whole, **s.shape, X_train=s.labelled[0]
+        ),
+        needs_rows=True,
+        needs_shape=True,
+    ),
+    "explanation": Picture(
+        lambda s: plots.ExplanationDisplay.from_estimator(s.whole, s.labelled[0], **s.shape),
+        needs_rows=True,
+        needs_shape=True,
+    ),
+    "suspects": Picture(_suspects, needs_rows=True, needs_shape=True),
+}
 
 
 def _image_shape(kind: str, text: str | None) -> tuple[int, ...] | None:
-    if kind != "prototypes" and not (kind == "importances" and text):
+    if not PICTURES[kind].needs_shape and not (kind == "importances" and text):
         return None
     parts = (text or "").lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isascii() and part.isdigit() for part in parts):
-        found = f"--shape {text}" if text else "--kind prototypes"
+        found = f"--shape {text}" if text else f"--kind {kind}"
         raise InputError(f"{found}: say how features make up an image, such as --shape 28x28.")
     return tuple(map(int, parts))

@@ -69,11 +69,11 @@ class FirstPass:
         self._digests: list[Digest] = []
         self._largest, self._n_values = 0.0, 0
 
-    def at(self, batch: Batch) -> None:
-        """Check and summarise one block."""
+    def at(self, batch: Batch) -> Matrix | None:
+        """Check and summarise one block; return its converted rows, or None if it has none."""
         X = batch.X
         if not X.shape[0]:
-            return
+            return None
         if not self.sizes:
             self.begin(X.shape, sp.issparse(X))
         X = self.converted(batch)
@@ -83,6 +83,10 @@ class FirstPass:
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error
         self.note(BlockSummary.of(batch, X, largest))
+        return X
+
+    def remember(self, batch: Batch, X: Matrix) -> None:
+        """Keep checksums of a block and its converted rows, if it will be read `again`."""
         self._digests.append(Digest.of(batch, X))
 
     def again(self, blocks: BlockSource) -> Iterator[Matrix]:

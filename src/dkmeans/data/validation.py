@@ -107,6 +107,12 @@ def check_parameters(params: dict[str, Any]) -> None:
         require(
             name, v is None or (is_real(v) and 0 < v < np.inf), "it must be None or a number > 0"
         )
+    disk = params["disk_mb"]
+    require(
+        "disk_mb",
+        disk is None or (is_real(disk) and 0 <= disk < np.inf),
+        "it must be None or a number >= 0",
+    )
     for name in ("prune", "warm_start"):
         require(name, isinstance(params[name], bool | np.bool_), "it must be True or False")
     path = params["checkpoint"]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.candidates import search_candidates, sketch_error
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
@@ -36,7 +37,9 @@ __all__ = [
     "scan",
     "scan_few",
     "scan_sparse",
+    "search_candidates",
     "sides",
+    "sketch_error",
     "squared_distances",
     "sum_removals",
     "swap_changes",

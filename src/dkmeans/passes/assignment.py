@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from dkmeans.exact.record import Record
 from dkmeans.kernels.assign import assign, assign_by_scan
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.distances import OwnDistances
-from dkmeans.kernels.pack import pack
+from dkmeans.kernels.pack import PackedCenters, pack
 from dkmeans.kernels.reference import stable_squares
 from dkmeans.passes.changed import assign_by_change
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
@@ -20,6 +21,7 @@ from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass, GroupSumsPass, MaximumPass
 from dkmeans.passes.row_state import NO_CELL, CellState, RowState, group_codes
+from dkmeans.passes.sketch_search import SketchSearch, class_columns
 from dkmeans.passes.summing import sum_moves, sum_rows
 from dkmeans.prototypes import Prototypes
 
@@ -134,30 +136,39 @@ class AssignOwn(GroupSumsPass):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""
         before = group_codes(part, state)
-        centers, classes = self.prototypes.centers, self.prototypes.classes
-        columns = {c: np.flatnonzero(classes == c) for c in range(part.n_classes)}
-        about = {
-            "sparse": sp.issparse(part.X),
-            "loops": part.loops,
-            "n_terms": part.setting.n_terms,
-        }
-        packs = {c: pack(centers[mine], **about) for c, mine in columns.items() if len(mine)}
-        labels = np.full_like(state.cells.labels, NO_CELL)
         state = sorted_by_class(part, state)
-
-        def task(rows: Indices) -> None:
-            for c, run in runs_of_classes(state.classes[rows]):
-                if c in packs:
-                    nearest = np.empty(run.stop - run.start, dtype=np.intp)
-                    assign(part.X, packs[c], nearest, rows[run])
-                    labels[rows[run]] = columns[c][nearest]
-
-        for_classes(part, state, task, len(self.prototypes))
-        state = state.with_labels(labels)
+        state = state.with_labels(self._nearest(part, state))
         after = group_codes(part, state)
         return state, (
             sum_moves(part, before, after) if self.changes_only else sum_rows(part, after)
         )
+
+    def _nearest(self, part: Part, state: RowState) -> Indices:
+        """Find the nearest prototype of each row's class; -1 if there is none."""
+        columns = class_columns(self.prototypes)
+        search = SketchSearch.of(part, self.prototypes, len(self.prototypes) / len(columns))
+        has_prototype = np.isin(np.arange(part.n_classes), self.prototypes.classes)
+
+        @cache
+        def packed(c: int) -> PackedCenters:
+            centers, n_terms = self.prototypes.centers[columns[c]], part.setting.n_terms
+            return pack(centers, sparse=sp.issparse(part.X), loops=part.loops, n_terms=n_terms)
+
+        labels = np.full_like(state.cells.labels, NO_CELL)
+
+        def task(rows: Indices) -> None:
+            rows = rows[has_prototype[state.classes[rows]]]
+            found, left = np.empty(len(rows), dtype=np.intp), np.arange(len(rows))
+            if search is not None:
+                left = search(rows, state.classes[rows], found)
+            for c, run in runs_of_classes(state.classes[rows[left]]):
+                nearest = np.empty(run.stop - run.start, dtype=np.intp)
+                assign(part.X, packed(c), nearest, rows[left[run]])
+                found[left[run]] = columns[c][nearest]
+            labels[rows] = found
+
+        for_classes(part, state, task, len(self.prototypes))
+        return labels
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ def for_classes(
 
 def runs_of_classes(classes: Indices) -> list[tuple[int, slice]]:
     """Return the class and the slice of each run of equal classes."""
+    if not len(classes):
+        return []
     starts = run_starts(classes)
     ends = np.append(starts[1:], len(classes))
     runs = zip(classes[starts], starts, ends, strict=True)

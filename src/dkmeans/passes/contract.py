@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
@@ -71,7 +71,8 @@ class Derivation(ABC):
     needs_rows : bool
         Whether the rows of the part must be there.
     keeps_rows : bool
-        Whether the new part holds rows of its own. Otherwise it has the same rows.
+        Whether the new part holds rows of its own, and starts with nothing but their classes.
+        Such parts may be joined. Otherwise it has the same rows.
     """
 
     needs_rows: ClassVar[bool] = False
@@ -94,7 +95,7 @@ class Runner(Protocol):
     def replay(self, tasks: Sequence[AnyPass]) -> None:
         """Repeat the effects of passes, without their results."""
 
-    def derive(self, derivation: Derivation) -> Self:
+    def derive(self, derivation: Derivation) -> "Runner":
         """Make a runner of other parts of the same rows."""
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_c
 from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Bools, Part
 from dkmeans.passes.row_state import Lazy, RowMargins, RowState
+from dkmeans.passes.sketch_search import SketchSearch, class_columns
 from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
@@ -101,7 +103,10 @@ class FindMargins(MarginPass[Indices]):
         centers, classes = self.prototypes.centers, self.prototypes.classes
         n, sparse = len(part), sp.issparse(part.X)
         n_terms = part.setting.n_terms
-        packed = pack(centers, sparse=sparse, loops=part.loops, classes=classes, n_terms=n_terms)
+        search = SketchSearch.of(part, self.prototypes, len(centers))
+        packed = cache(
+            lambda: pack(centers, sparse=sparse, loops=part.loops, classes=classes, n_terms=n_terms)
+        )
         distances = OwnDistances(centers, sparse=sparse, loops=part.loops)
         takes_part = np.isin(state.classes, classes)
         if part.active is not None:
@@ -109,7 +114,7 @@ class FindMargins(MarginPass[Indices]):
         members = None if self.batch is None else self.batch.members(state)
         if members is not None:
             takes_part &= members
-        columns = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
+        columns = class_columns(self.prototypes)
         own, rival = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
         near, far = np.zeros(n), np.zeros(n)
 
@@ -117,10 +122,17 @@ class FindMargins(MarginPass[Indices]):
             rows = rows[takes_part[rows]]
             if not len(rows):
                 return
-            runs = [(run, columns[c]) for c, run in runs_of_classes(state.classes[rows])]
             found = np.empty((2, len(rows)), dtype=np.intp)
             squares = np.empty((2, len(rows)))
-            assign_own_and_rival(part.X, packed, runs, found[0], found[1], rows)
+            left = np.arange(len(rows))
+            if search is not None:
+                left = search(rows, state.classes[rows], found[0], found[1])
+            if len(left):
+                rest = rows[left]
+                runs = [(run, columns[c]) for c, run in runs_of_classes(state.classes[rest])]
+                nearest = np.empty((2, len(rest)), dtype=np.intp)
+                assign_own_and_rival(part.X, packed(), runs, nearest[0], nearest[1], rest)
+                found[:, left] = nearest
             for side in (0, 1):
                 distances(part.X, found[side], squares[side], rows)
             if sparse:

@@ -1,26 +1,30 @@
 """Parts of the rows, which never change during a fit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dkmeans.exact.grids import Grids, Scale
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
+from dkmeans.kernels.sketch import MIN_FEATURES, Directions, Sketches
 from dkmeans.kernels.threads import cap_threads, for_each, tiles
 
 TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 MAX_TILE_ROWS = 1 << 15
 MIN_TILE_ROWS = 16
+SKETCH_TILE_BYTES = 1 << 20
 PLAIN_TILE_ROWS = 4096  # maximum without compiled loops
 DEFAULT_SLICES = 3  # slices of exact sums, until the grids are known
 Bools = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Part:
     memory_mb : float or None
         Bound on the work arrays of all threads together.
     setting : Setting
+    is_resident : bool
+        Whether the rows stay in memory between passes.
     """
 
     raw: Matrix
@@ -93,6 +99,7 @@ class Part:
     n_threads: int
     memory_mb: float | None
     setting: Setting = field(default_factory=Setting)
+    is_resident: bool = True
 
     @classmethod
     def of(
@@ -120,6 +127,22 @@ class Part:
             memory_mb=memory_mb,
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Lay the rows of several parts of one setting together, numbered from the first."""
+        if len(parts) == 1:
+            return parts[0]
+        rows = [part.raw for part in parts]
+        return replace(
+            parts[0],
+            raw=sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows),
+            given=np.concatenate([part.given for part in parts]),
+            weights=_joined([part.weights for part in parts]),
+            active=_joined([part.active for part in parts]),
+            held=_joined([part.held for part in parts]),
+            full_weights=_joined([part.full_weights for part in parts]),
+        )
+
     def without(self, held: Bools) -> Self:
         """Create a part of the same rows with some held out."""
         ones_or_weights = np.ones(len(self)) if self.weights is None else self.weights
@@ -140,8 +163,8 @@ class Part:
         return self._share_mapped(other) if setting.geometry == self.setting.geometry else other
 
     def with_rows(self, X: Matrix) -> Self:
-        """Return the part with its rows as they were read, or without them if X is None."""
-        return replace(self, raw=X)
+        """Return the part with its rows as they were read, for one pass, or without them."""
+        return replace(self, raw=X, is_resident=False)
 
     @cached_property
     def X(self) -> Matrix:  # noqa: N802, as rows are called everywhere
@@ -150,10 +173,29 @@ class Part:
             return None
         return self.setting.geometry.rows(self.raw, self.n_threads)
 
+    @cached_property
+    def sketches(self) -> Sketches | None:
+        """Sketches of the rows; None if they would not save time."""
+        X = self.X
+        if self.loops is None or X is None or sp.issparse(X) or not X.flags.c_contiguous:
+            return None
+        directions = Directions.of(X) if len(X) and X.shape[1] >= MIN_FEATURES else None
+        if directions is None:
+            return None
+        values = np.empty((len(X), directions.width), dtype=X.dtype)
+
+        def task(tile: slice) -> None:
+            directions.sketch(X[tile], values[tile])
+
+        rows = max(MIN_TILE_ROWS, SKETCH_TILE_BYTES // (X.shape[1] * X.itemsize))
+        for_each(task, tiles(len(X), rows), self.n_threads)
+        return Sketches(directions, values)
+
     def _share_mapped(self, other: Self) -> Self:
-        """Give mapped rows to a part of the same rows, so that they are not mapped again."""
-        if "X" in vars(self):
-            vars(other)["X"] = self.X
+        """Give what was made of the rows to a part of the same rows."""
+        for name in ("X", "sketches"):
+            if vars(self).get(name) is not None:
+                vars(other)[name] = vars(self)[name]
         return other
 
     def __len__(self) -> int:
@@ -227,6 +269,12 @@ class Part:
         if self.memory_mb is None:
             return TILE_BYTES
         return min(TILE_BYTES, int(self.memory_mb * 2**20 / self.n_threads))
+
+
+def _joined(arrays: Sequence[npt.NDArray[Scalar] | None]) -> npt.NDArray[Scalar] | None:
+    """Concatenate arrays that all parts have, or none."""
+    there = [array for array in arrays if array is not None]
+    return np.concatenate(there) if there else None
 
 
 def _positive(weights: Floats | None) -> Bools | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.importances import FeatureImportancesDisplay
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
+    from dkmeans.plots.profiles import PrototypeProfilesDisplay
     from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
@@ -32,6 +33,7 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "PrototypeImagesDisplay",
+    "PrototypeProfilesDisplay",
     "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
@@ -49,6 +51,7 @@ _MODULES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
+    "PrototypeProfilesDisplay": "profiles",
     "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",

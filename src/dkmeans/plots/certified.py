@@ -10,8 +10,10 @@ from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import check_labels, unwrap_pipeline
 from dkmeans.plots.style import color, marker, plural
 
+LABEL = "right and certified"
 
-@dataclass
+
+@dataclass(repr=False, eq=False)
 class CertifiedAccuracyDisplay(Display):
     """Share of rows that are classified correctly, by certified radius.
 
@@ -38,8 +40,10 @@ class CertifiedAccuracyDisplay(Display):
     steps: str = ""
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any) -> Self:
-        """Explain labelled rows.
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, label: str = LABEL, number: int = 0
+    ) -> Self:
+        """Explain labelled rows, and draw the curve.
 
         Parameters
         ----------
@@ -50,11 +54,17 @@ class CertifiedAccuracyDisplay(Display):
             Rows, preferably held out.
         y : array-like of shape (n_samples,)
             Their class labels.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        label : str
+            Name of the curve in the legend.
+        number : int
+            Index of its colour, for several curves on the same axes.
 
         Returns
         -------
         display : CertifiedAccuracyDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -69,7 +79,11 @@ class CertifiedAccuracyDisplay(Display):
         opened = unwrap_pipeline(estimator)
         labels = check_labels(X, y, opened.model.classes_)
         why = opened.model.explain(opened.rows(X))
-        return cls(why.radius, why.label == labels, opened.steps)
+        display = cls(why.radius, why.label == labels, opened.steps)
+        return display.plot(ax, label=label, number=number)
+
+    def _summary(self) -> str:
+        return f"{plural(len(self.right), 'row')}, {self.right.mean():.1%} right"
 
     def at(self, radii: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Compute the certified accuracy at some radii.
@@ -87,7 +101,7 @@ class CertifiedAccuracyDisplay(Display):
         safe = np.sort(self.radii[self.right])
         return (len(safe) - np.searchsorted(safe, radii, side="left")) / max(len(self.right), 1)
 
-    def plot(self, ax: Any = None, *, label: str = "right and certified", number: int = 0) -> Self:
+    def plot(self, ax: Any = None, *, label: str = LABEL, number: int = 0) -> Self:
         """Draw the curve.
 
         Parameters

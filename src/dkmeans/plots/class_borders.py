@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import unwrap_pipeline
-from dkmeans.plots.style import SMALL_PT, names, plural, wrapped
+from dkmeans.plots.style import MIN_FONT_PT, SMALL_PT, class_names, plural, wrapped
 from dkmeans.results.answers import ClassBorders
 
-MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
+CMAPS = ("Blues", "Oranges")  # of the lower and of the upper triangle
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ClassBordersDisplay(Display):
     """Pairs of classes: prototypes needed to separate them, and prototypes that face each other.
 
@@ -31,6 +31,8 @@ class ClassBordersDisplay(Display):
         The pairs.
     classes : ndarray of shape (n_classes,)
         Class labels, in drawing order.
+    display_labels : list of str, optional
+        Names of the classes to display; by default the labels.
 
     Attributes
     ----------
@@ -40,20 +42,37 @@ class ClassBordersDisplay(Display):
 
     borders: ClassBorders
     classes: npt.NDArray[Any]
+    display_labels: Any = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """Compare the classes of a fitted estimator.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        ax: Any = None,
+        display_labels: Any = None,
+        most: int = 5,
+        cmaps: tuple[Any, Any] = CMAPS,
+    ) -> Self:
+        """Compare the classes of a fitted estimator, and draw the matrix.
 
         Parameters
         ----------
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        most : int
+            Number of pairs to frame and name.
+        cmaps : pair of str or matplotlib colour maps
+            Colours of the lower and of the upper triangle.
 
         Returns
         -------
         display : ClassBordersDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -66,7 +85,11 @@ class ClassBordersDisplay(Display):
         [[0, 0, 0], [0, 0, 3], [0, 3, 0]]
         """
         model = unwrap_pipeline(estimator).model
-        return cls(model.class_borders(), model.classes_)
+        display = cls(model.class_borders(), model.classes_, display_labels)
+        return display.plot(ax, most=most, cmaps=cmaps)
+
+    def _summary(self) -> str:
+        return f"{len(self.classes)} classes, {plural(len(self.borders), 'pair')} that meet"
 
     def matrix(self, column: str) -> npt.NDArray[Any]:
         """Turn a column of the table into a symmetric matrix of classes by classes.
@@ -87,7 +110,7 @@ class ClassBordersDisplay(Display):
         result[a, b] = result[b, a] = values
         return result
 
-    def plot(self, ax: Any = None, *, most: int = 5) -> Self:
+    def plot(self, ax: Any = None, *, most: int = 5, cmaps: tuple[Any, Any] = CMAPS) -> Self:
         """Draw the matrix.
 
         Parameters
@@ -96,19 +119,21 @@ class ClassBordersDisplay(Display):
             Where to draw; a new figure if not given.
         most : int
             Number of pairs to frame and name.
+        cmaps : pair of str or matplotlib colour maps
+            Colours of the lower and of the upper triangle.
 
         Returns
         -------
         self : ClassBordersDisplay
             With `figure_` and `ax_` set.
         """
-        n, texts = len(self.classes), names(self.classes, 14)
+        n, texts = len(self.classes), class_names(self.classes, self.display_labels, 14)
         label = 0.075 * max(map(len, texts))  # inches, at the largest font
         side = float(np.clip(2.4 + 0.19 * n, 3.0, 10.5))
         ax = self._begin(ax, (side + label + 1.8, side + label + 0.9))
         wide, tall = inches(ax)
         cell = 72 * max(min(wide / 0.775 - 1.8, tall / 0.77 - 0.9) - label, 0.5) / n
-        self._fill(ax, cell)
+        self._fill(ax, cell, cmaps)
         a, b = np.sort(self._places(), axis=0)[:, self._strays_only()]
         ax.plot(b, a, ".", color="0.35", ms=float(np.clip(0.25 * cell, 1.5, 5)))
         self._frame(ax, texts, most, int(n * cell / 4.2))
@@ -133,7 +158,7 @@ class ClassBordersDisplay(Display):
     def _strays_only(self) -> npt.NDArray[np.bool_]:
         return np.asarray((self.borders.facing == 0) & (self.borders.prototypes == 0))
 
-    def _fill(self, ax: Any, cell: float) -> None:
+    def _fill(self, ax: Any, cell: float, cmaps: tuple[Any, Any]) -> None:
         """Colour the two triangles, each with its own scale, and write the numbers."""
         from matplotlib.ticker import MaxNLocator
 
@@ -141,8 +166,8 @@ class ClassBordersDisplay(Display):
         above = np.triu(np.ones((n, n), dtype=bool), 1)
         ax.imshow(np.where(np.eye(n), 0.85, np.nan), cmap="gray", vmin=0, vmax=1)
         for column, hidden, scale, words in (
-            ("facing", ~above, "Oranges", "above: pairs of facing prototypes"),
-            ("prototypes", ~above.T, "Blues", "below: prototypes that it cost"),
+            ("facing", ~above, cmaps[1], "above: pairs of facing prototypes"),
+            ("prototypes", ~above.T, cmaps[0], "below: prototypes that it cost"),
         ):
             values = self.matrix(column)
             # The upper third of a colour map is too dark for black text.

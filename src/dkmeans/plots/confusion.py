@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import check_labels
-from dkmeans.plots.style import SMALL_PT, color, names, weight, wrapped
+from dkmeans.plots.style import MIN_FONT_PT, SMALL_PT, class_names, color, weight, wrapped
 
 Shares = Literal["true", "pred", "all"]
 TOTALS_SHARE, GAP_SHARE = 0.16, 0.02  # size of the totals and of the gap, relative to the matrix
-MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
+ERRORS_CMAP = "Oranges"
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ConfusionDisplay(Display):
     """Confusion matrix: true classes against predicted classes.
 
@@ -33,6 +33,8 @@ class ConfusionDisplay(Display):
         Class labels.
     normalize : {"true", "pred", "all"} or None
         Write shares of each line, of each column or of all rows instead of weights.
+    display_labels : list of str, optional
+        Names of the classes to display; by default the labels.
 
     Attributes
     ----------
@@ -43,6 +45,7 @@ class ConfusionDisplay(Display):
     matrix: npt.NDArray[Any]
     classes: npt.NDArray[Any]
     normalize: Shares | None = None
+    display_labels: Any = None
 
     @classmethod
     def from_estimator(
@@ -53,8 +56,12 @@ class ConfusionDisplay(Display):
         *,
         sample_weight: Any = None,
         normalize: Shares | None = None,
+        display_labels: Any = None,
+        ax: Any = None,
+        most: int = 5,
+        cmap: Any = ERRORS_CMAP,
     ) -> Self:
-        """Predict labelled rows, and count the predictions.
+        """Predict labelled rows, and draw how often each class is predicted as each class.
 
         Parameters
         ----------
@@ -68,11 +75,19 @@ class ConfusionDisplay(Display):
             Their weights.
         normalize : {"true", "pred", "all"} or None
             Write shares of each line, of each column or of all rows instead of weights.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        most : int
+            Number of pairs to frame and name.
+        cmap : str or matplotlib colour map
+            Colours of the errors.
 
         Returns
         -------
         display : ConfusionDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -86,14 +101,30 @@ class ConfusionDisplay(Display):
         """
         labels = check_labels(X, y, np.asarray(estimator.classes_))
         return cls.from_predictions(
-            labels, estimator.predict(X), sample_weight=sample_weight, normalize=normalize
+            labels,
+            estimator.predict(X),
+            sample_weight=sample_weight,
+            normalize=normalize,
+            display_labels=display_labels,
+            ax=ax,
+            most=most,
+            cmap=cmap,
         )
 
     @classmethod
     def from_predictions(
-        cls, y: Any, y_pred: Any, *, sample_weight: Any = None, normalize: Shares | None = None
+        cls,
+        y: Any,
+        y_pred: Any,
+        *,
+        sample_weight: Any = None,
+        normalize: Shares | None = None,
+        display_labels: Any = None,
+        ax: Any = None,
+        most: int = 5,
+        cmap: Any = ERRORS_CMAP,
     ) -> Self:
-        """Count how often each class is predicted as each class.
+        """Draw how often each class is predicted as each class.
 
         Parameters
         ----------
@@ -105,11 +136,19 @@ class ConfusionDisplay(Display):
             Weights.
         normalize : {"true", "pred", "all"} or None
             Write shares of each line, of each column or of all rows instead of weights.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        most : int
+            Number of pairs to frame and name.
+        cmap : str or matplotlib colour map
+            Colours of the errors.
 
         Returns
         -------
         display : ConfusionDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
         """
         if normalize not in (None, "true", "pred", "all"):
             raise ValueError(f"normalize={normalize!r} must be 'true', 'pred', 'all' or None.")
@@ -126,7 +165,12 @@ class ConfusionDisplay(Display):
         classes = np.union1d(y, y_pred)
         n = len(classes)
         cell = np.searchsorted(classes, y) * n + np.searchsorted(classes, y_pred)
-        return cls(np.bincount(cell, sample_weight, n * n).reshape(n, n), classes, normalize)
+        matrix = np.bincount(cell, sample_weight, n * n).reshape(n, n)
+        return cls(matrix, classes, normalize, display_labels).plot(ax, most=most, cmap=cmap)
+
+    def _summary(self) -> str:
+        wrong = self.matrix.sum() - np.trace(self.matrix)
+        return f"{len(self.classes)} classes, {wrong / (self.matrix.sum() or 1):.1%} wrong"
 
     def most_confused(self, most: int = 5) -> list[tuple[Any, Any, float]]:
         """List the pairs of classes that are confused most often.
@@ -146,7 +190,7 @@ class ConfusionDisplay(Display):
             for i, j in self._most_confused_pairs(most)
         ]
 
-    def plot(self, ax: Any = None, *, most: int = 5) -> Self:
+    def plot(self, ax: Any = None, *, most: int = 5, cmap: Any = ERRORS_CMAP) -> Self:
         """Draw the matrix and its totals.
 
         Parameters
@@ -155,6 +199,8 @@ class ConfusionDisplay(Display):
             Where to draw; a new figure if not given.
         most : int
             Number of pairs to frame and name.
+        cmap : str or matplotlib colour map
+            Colours of the errors.
 
         Returns
         -------
@@ -163,7 +209,7 @@ class ConfusionDisplay(Display):
         """
         from matplotlib.patches import Rectangle
 
-        n, texts = len(self.classes), names(self.classes, 14)
+        n, texts = len(self.classes), class_names(self.classes, self.display_labels, 14)
         label = 0.075 * max(map(len, texts))  # inches, at the largest font
         side = float(np.clip(2.6 + 0.21 * n, 3.2, 11.5))
         ax = self._begin(ax, (side + label + 1.1, side + label + 1.0))
@@ -174,7 +220,7 @@ class ConfusionDisplay(Display):
         look = {"aspect": "equal", "vmin": 0}
         errors = np.ma.masked_array(shares, right | (shares == 0))
         ax.imshow(np.ma.masked_array(shares, ~right), cmap="Blues", vmax=1.6, **look)
-        ax.imshow(errors, cmap="Oranges", vmax=1.8 * worst, **look)
+        ax.imshow(errors, cmap=cmap, vmax=1.8 * worst, **look)
         pairs = self._most_confused_pairs(most)
         for i, j in pairs:
             frame: dict[str, Any] = {"fill": False, "ec": "black", "lw": 1.3}
@@ -191,7 +237,7 @@ class ConfusionDisplay(Display):
         above = self._totals(ax, cell)
         self._describe(ax, pairs, texts, above, int(n * cell / 4))
         if self._owns_figure:  # the size of the bars depends on a first layout
-            self._figure.draw_without_rendering()
+            self.figure_.draw_without_rendering()
         return self
 
     def _most_confused_pairs(self, most: int) -> list[tuple[int, int]]:
@@ -220,8 +266,8 @@ class ConfusionDisplay(Display):
             return
         for i, line in enumerate(written):
             for j, text in enumerate(line):
-                style = {"ha": "center", "va": "center", "fontsize": font}
-                ax.text(j, i, text, color="black", **style)
+                if text:
+                    ax.text(j, i, text, ha="center", va="center", fontsize=font)
 
     def _describe(
         self, ax: Any, pairs: list[tuple[int, int]], texts: list[str], above: float, wide: int

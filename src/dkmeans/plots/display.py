@@ -1,14 +1,17 @@
 """Base classes of displays: draw into a new figure or into given axes."""
 
-from io import BytesIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
+
+_off_screen: ContextVar[bool] = ContextVar("_off_screen", default=False)
 
 
 class Display:
-    """A plot, drawn by `plot` or on first access to its figure.
+    """A plot, as in scikit-learn: `from_estimator` draws it, `plot` draws it again.
 
-    Figures are not registered with pyplot, so they need not be closed. A notebook shows a display
-    that is the last value of a cell; elsewhere use `figure_.savefig`, or pass axes to `plot`.
+    A new figure belongs to pyplot, so that `plt.gcf()`, `plt.savefig` and `plt.show` work.
 
     Attributes
     ----------
@@ -19,46 +22,51 @@ class Display:
         that the panels replaced, or None.
     """
 
-    _figure: Any = None
-    _ax: Any = None
-    _axes: Any = None
+    figure_: Any
+    ax_: Any
     _owns_figure = False
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the plot."""
         raise NotImplementedError
 
-    @property
-    def figure_(self) -> Any:
-        """Figure; drawn on first access."""
-        return self._drawn()._figure
+    def _summary(self) -> str:
+        """Describe the contents in a few words."""
+        return ""
 
-    @property
-    def ax_(self) -> Any:
-        """Axes; drawn on first access."""
-        return self._drawn()._ax
-
-    def _drawn(self) -> Self:
-        return self if self._figure is not None else self.plot()
+    def __repr__(self) -> str:
+        """Return one short line: the data themselves may be large."""
+        return f"{type(self).__name__}({self._summary()})"
 
     def _begin(self, ax: Any, size: tuple[float, float]) -> Any:
         """Use the given axes, or create a figure of a size in inches."""
         self._owns_figure = ax is None
         if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=size, layout="constrained").subplots()
-        self._figure, self._ax = ax.figure, ax
+            ax = new_figure(size).subplots()
+        self.figure_, self.ax_ = ax.figure, ax
         return ax
 
-    def _repr_png_(self) -> bytes | None:
-        """Show the figure in notebooks, unless the user created it."""
-        self._drawn()
-        if not self._owns_figure:
-            return None
-        buffer = BytesIO()
-        self._figure.savefig(buffer, format="png", dpi=100)
-        return buffer.getvalue()
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """Create a figure of a size in inches, which belongs to pyplot unless within `off_screen`."""
+    style: dict[str, Any] = {"figsize": size, "layout": "constrained"}
+    if _off_screen.get():
+        from matplotlib.figure import Figure
+
+        return Figure(**style)
+    from matplotlib import pyplot as plt
+
+    return plt.figure(**style)
+
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Create figures for files: without a window, and without the need to close them."""
+    token = _off_screen.set(True)
+    try:
+        yield
+    finally:
+        _off_screen.reset(token)
 
 
 def inches(ax: Any) -> tuple[float, float]:
@@ -69,12 +77,15 @@ def inches(ax: Any) -> tuple[float, float]:
 
 
 class PanelsDisplay(Display):
-    """A display with many panels."""
+    """A display with many panels.
 
-    @property
-    def axes_(self) -> Any:
-        """Array of axes, one per panel; drawn on first access."""
-        return self._drawn()._axes
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib axes
+        One per panel.
+    """
+
+    axes_: Any
 
     def _begin_panels(
         self, ax: Any, lines: int, columns: int, size: tuple[float, float], **sharing: Any
@@ -82,12 +93,10 @@ class PanelsDisplay(Display):
         """Divide the given axes, or a new figure, into panels."""
         self._owns_figure = ax is None
         if ax is None:
-            from matplotlib.figure import Figure
-
-            self._figure, self._ax = Figure(figsize=size, layout="constrained"), None
-            grid = self._figure.add_gridspec(lines, columns)
+            self.figure_, self.ax_ = new_figure(size), None
+            grid = self.figure_.add_gridspec(lines, columns)
         else:
-            self._figure, self._ax = ax.figure, ax
+            self.figure_, self.ax_ = ax.figure, ax
             place = ax.get_subplotspec()
             if place is None:
                 raise ValueError(
@@ -96,5 +105,5 @@ class PanelsDisplay(Display):
                 )
             ax.set_axis_off()
             grid = place.subgridspec(lines, columns)
-        self._axes = grid.subplots(squeeze=False, **sharing)
-        return self._axes
+        self.axes_ = grid.subplots(squeeze=False, **sharing)
+        return self.axes_

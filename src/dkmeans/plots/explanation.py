@@ -1,22 +1,26 @@
 """Predictions explained by images: row, winning prototype, its exemplar and nearest rival."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.plots.display import PanelsDisplay
-from dkmeans.plots.images import as_images, rescale_images
+from dkmeans.plots.display import Display
+from dkmeans.plots.images import CMAP, as_images, exemplar_rows, rescale_images
 from dkmeans.plots.inputs import dense, take_rows, unwrap_pipeline
-from dkmeans.plots.style import SMALL_PT, plural, short, weight
+from dkmeans.plots.mosaic import Mosaic, aspect_of, font_size, longest_line, set_limits
+from dkmeans.plots.style import displayed, label_mapping, length, plural, weight
 from dkmeans.results.answers import Explanation
 
-IMAGE_WIDTH_IN = 1.65  # leaves room for the caption
+IMAGE_WIDTH_IN = 1.25
+PARTS = "parts of the margin"
+PARTS_CMAP = "RdBu"
 
 
-@dataclass
-class ExplanationDisplay(PanelsDisplay):
+@dataclass(repr=False, eq=False)
+class ExplanationDisplay(Display):
     """Rows as images beside the winning prototype, its exemplar and the nearest rival.
 
     Build it with `from_estimator`, or call `model.explain(X).plot(image_shape=...)`.
@@ -35,10 +39,12 @@ class ExplanationDisplay(PanelsDisplay):
         Exemplars (training rows), NaN where unknown; None to leave them out.
     parts : ndarray of shape (n_rows, height, width), or None
         What pixels add to the margin, their colours together; None to leave them out.
+    display_labels : mapping from class label to str, optional
+        Names of classes to display; by default the labels.
 
     Attributes
     ----------
-    figure_, axes_ : matplotlib figure and array of axes
+    figure_, ax_ : matplotlib figure and axes
         Where it is drawn.
     """
 
@@ -48,6 +54,7 @@ class ExplanationDisplay(PanelsDisplay):
     rivals: npt.NDArray[np.floating] | None = None
     exemplars: npt.NDArray[np.floating] | None = None
     parts: npt.NDArray[np.floating] | None = None
+    display_labels: Mapping[Any, str] | None = None
 
     @classmethod
     def from_estimator(
@@ -58,8 +65,11 @@ class ExplanationDisplay(PanelsDisplay):
         image_shape: tuple[int, ...],
         X_train: Any = None,
         max_rows: int = 8,
+        display_labels: Any = None,
+        cmap: Any = CMAP,
+        ax: Any = None,
     ) -> Self:
-        """Explain rows.
+        """Explain rows, and draw the explanation.
 
         Parameters
         ----------
@@ -73,11 +83,17 @@ class ExplanationDisplay(PanelsDisplay):
             Training rows of the model; without them, exemplars are left out.
         max_rows : int
             Maximum number of rows to draw, from the first.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        cmap : str or matplotlib colour map
+            Shades of images that are not in colour.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : ExplanationDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -97,7 +113,13 @@ class ExplanationDisplay(PanelsDisplay):
         if X_train is not None and opened.before is not None:
             X_train = opened.rows(X_train)
         return cls.from_explanation(
-            found, image_shape=image_shape, X_train=X_train, max_rows=max_rows
+            found,
+            image_shape=image_shape,
+            X_train=X_train,
+            max_rows=max_rows,
+            display_labels=label_mapping(opened.model.classes_, display_labels),
+            cmap=cmap,
+            ax=ax,
         )
 
     @classmethod
@@ -108,8 +130,11 @@ class ExplanationDisplay(PanelsDisplay):
         image_shape: tuple[int, ...],
         X_train: Any = None,
         max_rows: int = 8,
+        display_labels: Mapping[Any, str] | None = None,
+        cmap: Any = CMAP,
+        ax: Any = None,
     ) -> Self:
-        """Collect the images of an explanation.
+        """Draw an explanation.
 
         Parameters
         ----------
@@ -121,11 +146,17 @@ class ExplanationDisplay(PanelsDisplay):
             Training rows of the model; without them, exemplars are left out.
         max_rows : int
             Maximum number of rows to draw, from the first.
+        display_labels : mapping from class label to str, optional
+            Names of classes to display; by default the labels.
+        cmap : str or matplotlib colour map
+            Shades of images that are not in colour.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : ExplanationDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
         """
         if not len(explanation) or max_rows < 1:
             raise ValueError(
@@ -137,28 +168,63 @@ class ExplanationDisplay(PanelsDisplay):
         exemplars = None
         if X_train is not None:
             exemplars = as_images(_exemplars(shown, X_train), image_shape)
-        return cls(
+        display = cls(
             shown,
             as_images(dense(shown.rows), image_shape),
             as_images(centers[shown.prototype], image_shape),
             rivals,
             exemplars,
             None if rivals is None else _parts(shown, image_shape),
+            display_labels,
         )
+        return display.plot(ax, cmap=cmap)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Any = None, *, cmap: Any = CMAP) -> Self:
         """Draw a line of images per row.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Its place is divided into panels; a new figure if not given.
+            Where to draw; a new figure if not given.
+        cmap : str or matplotlib colour map
+            Shades of images that are not in colour.
 
         Returns
         -------
         self : ExplanationDisplay
-            With `figure_` and `axes_` set.
+            With `figure_` and `ax_` set.
         """
+        n, columns = len(self.queries), self._columns()
+        captions = {(name, i): self._caption(name, i) for name in columns for i in range(n)}
+        # The first line names the columns, too.
+        texts = [f"{name}\n{captions[name, 0]}" for name in columns] + list(captions.values())
+        aspect = float(np.clip(aspect_of(self.queries), 0.25, 4))
+        mosaic = Mosaic(len(columns), n, IMAGE_WIDTH_IN, aspect, longest_line(texts), 2)
+        head = mosaic.caption_height / 2
+        size = (mosaic.size[0], mosaic.size[1] + head)
+        ax = self._begin(ax, (size[0] + 0.1, size[1] + 0.45))
+        font = font_size(ax, size)
+        for column, (name, images) in enumerate(columns.items()):
+            style = {"vmin": 0, "vmax": 1, "cmap": cmap}
+            if name == PARTS:
+                most = float(np.abs(images).max()) or 1.0  # on the same scale for all rows
+                style = {"vmin": -most, "vmax": most, "cmap": PARTS_CMAP}
+            for i in range(n):
+                x, y = mosaic.place(i, column)
+                where = (x, y + head)
+                if i == 0:
+                    text = ax.text(x, 0, name, fontsize=font, ha="center", va="top")
+                    text.set_weight("bold")
+                mosaic.write(ax, where, captions[name, i], font)
+                if not np.isnan(images[i]).any():
+                    mosaic.draw(ax, where, images[i], **style)
+        set_limits(ax, size)
+        what = "Predictions explained: no change shorter than the radius gives another class"
+        ax.set_title(what, fontsize=font + 1)
+        return self
+
+    def _columns(self) -> dict[str, npt.NDArray[np.floating]]:
+        """Return the images of each column; in shades from 0 to 1, but for parts of the margin."""
         images = {
             "row": self.queries,
             "winning prototype": self.prototypes,
@@ -166,58 +232,35 @@ class ExplanationDisplay(PanelsDisplay):
             "nearest rival": self.rivals,
         }
         # Scale by the rows: refined prototypes exceed the data range and would make rows pale.
-        shades = {
+        columns: dict[str, npt.NDArray[np.floating]] = {
             name: rescale_images(values, self.queries)
             for name, values in images.items()
             if values is not None
         }
-        n = len(self.queries)
-        tall = (
-            0.75 * IMAGE_WIDTH_IN * float(np.clip(np.divide(*self.queries.shape[1:3]), 0.25, 4))
-            + 0.5
-        )
-        n_columns = len(shades) + (self.parts is not None)
-        panels = self._begin_panels(ax, n, n_columns, (IMAGE_WIDTH_IN * n_columns, tall * n + 0.5))
-        if self.parts is not None:
-            self._draw_parts(panels[:, -1], self.parts)
-        for (name, shown), line in zip(shades.items(), panels.T, strict=False):
-            for i, axes in enumerate(line):
-                axes.set(xticks=[], yticks=[])
-                if np.isnan(shown[i]).any():
-                    axes.set_frame_on(False)
-                else:
-                    axes.imshow(shown[i], vmin=0, vmax=1, cmap="gray_r")
-                head = f"{name}\n" if i == 0 else ""
-                axes.set_title(head + self._caption(name, i), fontsize=SMALL_PT, pad=3)
-        if self._owns_figure:
-            what = "Predictions explained: no change shorter than the radius gives another class"
-            self._figure.suptitle(what, fontsize=SMALL_PT + 1)
-        return self
-
-    def _draw_parts(self, line: Any, parts: npt.NDArray[np.floating]) -> None:
-        """Draw what each pixel adds to the margin, on the same scale for all rows."""
-        most = float(np.abs(parts).max()) or 1.0
-        for i, axes in enumerate(line):
-            axes.set(xticks=[], yticks=[])
-            axes.imshow(parts[i], vmin=-most, vmax=most, cmap="RdBu")
-            head = "parts of the margin\n" if i == 0 else ""
-            told = self.explanation
-            sides = f"blue: for {short(told.label[i])}\nred: for {short(told.rival_label[i])}"
-            axes.set_title(head + sides, fontsize=SMALL_PT, pad=3)
+        return columns if self.parts is None else columns | {PARTS: self.parts}
 
     def _caption(self, name: str, i: int) -> str:
         told = self.explanation
+        label, rival = (
+            displayed(value, self.display_labels, 14)
+            for value in (told.label[i], told.rival_label[i])
+        )
         if name == "row":
-            radius = f"radius {told.radius[i]:.3g}"
-            return f"taken for {short(told.label[i])}\nmargin {told.margin[i]:.2f}, {radius}"
+            return (
+                f"taken for {label}\nmargin {told.margin[i]:.2f}, radius {length(told.radius[i])}"
+            )
         if name == "winning prototype":
             about = f"#{told.id[i]}, weight {weight(told.size[i])}"
-            return f"class {short(told.label[i])}, {told.distance[i]:.3g} away\n{about}"
+            return f"class {label}, {length(told.distance[i])} away\n{about}"
         if name == "its exemplar":
             row = told.exemplar[i]
-            return "not known\n" if row < 0 else f"training row {row}\n"
-        about = f"class {short(told.rival_label[i])}, {told.rival_distance[i]:.3g} away"
-        return f"{about}\n#{told.rival_id[i]}"
+            return "not known" if row < 0 else f"training row {row}"
+        if name == PARTS:
+            return f"blue: for {label}\nred: for {rival}"
+        return f"class {rival}, {length(told.rival_distance[i])} away\n#{told.rival_id[i]}"
+
+    def _summary(self) -> str:
+        return plural(len(self.queries), "row")
 
 
 def _parts(shown: Explanation, image_shape: tuple[int, ...]) -> npt.NDArray[np.floating] | None:
@@ -229,21 +272,14 @@ def _parts(shown: Explanation, image_shape: tuple[int, ...]) -> npt.NDArray[np.f
 
 
 def _exemplars(shown: Explanation, X_train: Any) -> npt.NDArray[np.float64]:
-    """Take the exemplars from the training rows; NaN where unknown."""
-    n_rows = X_train.shape[0] if hasattr(X_train, "shape") else len(X_train)
-    known = np.flatnonzero(shown.exemplar >= 0)
-    if len(known) and shown.exemplar.max() >= n_rows:
+    """Take the exemplars from the training rows, as they are shown; NaN where unknown."""
+    rows = exemplar_rows(shown.exemplar, X_train)
+    if rows.shape[1] != shown.centers.shape[1]:
         raise ValueError(
-            f"X_train has {plural(n_rows, 'row')}, but the exemplar of a prototype is row "
-            f"{shown.exemplar.max()}: pass the rows that the model was fitted on."
+            f"X_train has {rows.shape[1]} features, but the prototypes have "
+            f"{shown.centers.shape[1]}."
         )
-    found = np.full((len(shown), shown.centers.shape[1]), np.nan)
-    if len(known):
-        rows = dense(take_rows(X_train, shown.exemplar[known]))
-        if rows.shape[1] != found.shape[1]:
-            raise ValueError(
-                f"X_train has {rows.shape[1]} features, but the prototypes have {found.shape[1]}."
-            )
-        rows = rows.astype(np.float64)
-        found[known] = rows if shown.geometry is None else shown.geometry.displayed(rows)
-    return found
+    known = shown.exemplar >= 0
+    if shown.geometry is not None and known.any():
+        rows[known] = shown.geometry.displayed(rows[known])
+    return rows

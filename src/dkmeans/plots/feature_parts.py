@@ -1,5 +1,6 @@
 """Predictions explained by features: what each one adds to the margin, as bars."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from dkmeans.plots.display import PanelsDisplay
 from dkmeans.plots.inputs import take_rows, unwrap_pipeline
-from dkmeans.plots.style import COLORS, SMALL_PT, plural, short
+from dkmeans.plots.style import COLORS, SMALL_PT, displayed, label_mapping, length, plural, short
 from dkmeans.results.answers import Explanation
 
 FOR_COLOR, AGAINST_COLOR = COLORS[0], COLORS[1]
@@ -15,7 +16,7 @@ BAR_IN, PANEL_WIDTH_IN = 0.2, 3.6
 MAX_NAME = 24  # characters of a feature's name
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class FeaturePartsDisplay(PanelsDisplay):
     """Bars of what features add to the margin of each row, the largest first.
 
@@ -27,6 +28,8 @@ class FeaturePartsDisplay(PanelsDisplay):
         Explanation of each row drawn, with parts.
     max_features : int
         Maximum number of bars per row; the other features share one more.
+    display_labels : mapping from class label to str, optional
+        Names of classes to display; by default the labels.
 
     Attributes
     ----------
@@ -36,12 +39,21 @@ class FeaturePartsDisplay(PanelsDisplay):
 
     explanation: Explanation
     max_features: int = 8
+    display_labels: Mapping[Any, str] | None = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, max_rows: int = 8, max_features: int = 8
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        max_rows: int = 8,
+        max_features: int = 8,
+        columns: int = 3,
+        display_labels: Any = None,
+        ax: Any = None,
     ) -> Self:
-        """Explain rows.
+        """Explain rows, and draw the parts of their margins.
 
         Parameters
         ----------
@@ -53,11 +65,17 @@ class FeaturePartsDisplay(PanelsDisplay):
             Maximum number of rows to draw, from the first.
         max_features : int
             Maximum number of bars per row; the other features share one more.
+        columns : int
+            Panels per line.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
 
         Returns
         -------
         display : FeaturePartsDisplay
-            Call `plot()` on it.
+            With `figure_` and `axes_` set.
 
         Examples
         --------
@@ -72,13 +90,27 @@ class FeaturePartsDisplay(PanelsDisplay):
         opened = unwrap_pipeline(estimator)
         rows = take_rows(X, np.arange(min(max_rows, X.shape[0] if hasattr(X, "shape") else len(X))))
         found = opened.model.explain(opened.rows(rows), features=True)
-        return cls.from_explanation(found, max_rows=max_rows, max_features=max_features)
+        return cls.from_explanation(
+            found,
+            max_rows=max_rows,
+            max_features=max_features,
+            columns=columns,
+            display_labels=label_mapping(opened.model.classes_, display_labels),
+            ax=ax,
+        )
 
     @classmethod
     def from_explanation(
-        cls, explanation: Explanation, *, max_rows: int = 8, max_features: int = 8
+        cls,
+        explanation: Explanation,
+        *,
+        max_rows: int = 8,
+        max_features: int = 8,
+        columns: int = 3,
+        display_labels: Mapping[Any, str] | None = None,
+        ax: Any = None,
     ) -> Self:
-        """Choose the rows of an explanation.
+        """Draw the parts of an explanation.
 
         Parameters
         ----------
@@ -88,11 +120,17 @@ class FeaturePartsDisplay(PanelsDisplay):
             Maximum number of rows to draw, from the first.
         max_features : int
             Maximum number of bars per row; the other features share one more.
+        columns : int
+            Panels per line.
+        display_labels : mapping from class label to str, optional
+            Names of classes to display; by default the labels.
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
 
         Returns
         -------
         display : FeaturePartsDisplay
-            Call `plot()` on it.
+            With `figure_` and `axes_` set.
         """
         if explanation.parts is None:
             raise ValueError(
@@ -109,7 +147,8 @@ class FeaturePartsDisplay(PanelsDisplay):
                 f"All prototypes are of class {explanation.label[0]!s}, so there is no margin to "
                 "split: parts need prototypes of two classes or more."
             )
-        return cls(explanation.take(np.arange(min(max_rows, len(explanation)))), max_features)
+        shown = explanation.take(np.arange(min(max_rows, len(explanation))))
+        return cls(shown, max_features, display_labels).plot(ax, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: int = 3) -> Self:
         """Draw a panel of bars per row.
@@ -141,16 +180,21 @@ class FeaturePartsDisplay(PanelsDisplay):
             what = (
                 "What each feature adds to the margin: right of 0 for the class, left for its rival"
             )
-            self._figure.suptitle(
+            self.figure_.suptitle(
                 what if columns > 1 else "Parts of the margin", fontsize=SMALL_PT + 1
             )
         return self
+
+    def _summary(self) -> str:
+        return plural(len(self.explanation), "row")
 
     @property
     def _parts(self) -> Any:
         return self.explanation.parts
 
     def _draw(self, axes: Any, i: int) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
         told, parts = self.explanation, self._parts[i]
         assert told.features is not None
         order = np.argsort(-np.abs(parts), kind="stable")
@@ -166,10 +210,14 @@ class FeaturePartsDisplay(PanelsDisplay):
         axes.axvline(0, color="black", lw=0.8)
         axes.set_yticks(places, names, fontsize=SMALL_PT)
         axes.tick_params(axis="x", labelsize=SMALL_PT)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.invert_yaxis()
+        label, rival = (
+            displayed(value, self.display_labels) for value in (told.label[i], told.rival_label[i])
+        )
         axes.set_title(
-            f"{short(told.label[i])} rather than {short(told.rival_label[i])}: "
-            f"{told.squared_margin[i]:.3g}",
+            f"{label} rather than {rival}: {length(told.squared_margin[i])}",
             fontsize=SMALL_PT,
         )
         for side in ("top", "right"):

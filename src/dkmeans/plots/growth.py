@@ -13,7 +13,7 @@ from dkmeans.geometry import LEARNED
 from dkmeans.growth.grow import grow
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay, inches
-from dkmeans.plots.style import color, marker, names, plural
+from dkmeans.plots.style import class_names, color, marker, plural
 from dkmeans.prepare import prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.nearest_prototype import nearest
@@ -32,7 +32,7 @@ class Panel:
     n_mixed: int
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class GrowthDisplay(PanelsDisplay):
     """Points, centres and cells after each round of a fit in two dimensions.
 
@@ -48,6 +48,8 @@ class GrowthDisplay(PanelsDisplay):
         Class labels.
     panels : list of Panel
         States to draw.
+    display_labels : list of str, optional
+        Names of the classes to display; by default the labels.
 
     Attributes
     ----------
@@ -59,12 +61,21 @@ class GrowthDisplay(PanelsDisplay):
     y: npt.NDArray[np.intp]
     classes: npt.NDArray[Any]
     panels: list[Panel]
+    display_labels: Any = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: DiscriminativeKMeans, X: Any, y: Any, *, max_panels: int = 12
+        cls,
+        estimator: DiscriminativeKMeans,
+        X: Any,
+        y: Any,
+        *,
+        max_panels: int = 12,
+        columns: int = 4,
+        display_labels: Any = None,
+        ax: Any = None,
     ) -> Self:
-        """Fit a copy of an estimator and record its prototypes after each round.
+        """Fit a copy of an estimator, and draw its prototypes after each round.
 
         Parameters
         ----------
@@ -76,11 +87,17 @@ class GrowthDisplay(PanelsDisplay):
             Class labels.
         max_panels : int
             Maximum number of panels; with more rounds, some in the middle are left out.
+        columns : int
+            Panels per line.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        ax : matplotlib axes, optional
+            Its place is divided into panels; a new figure if not given.
 
         Returns
         -------
         display : GrowthDisplay
-            Call `plot()` on it.
+            With `figure_` and `axes_` set.
         """
         if estimator.metric == LEARNED:
             raise ValueError(
@@ -97,7 +114,9 @@ class GrowthDisplay(PanelsDisplay):
             run, _ = start_run(prepared)
             states = [Panel(s.round, s.prototypes, s.n_mixed) for s in grow(run)]
         kept = _choose_rounds(len(states), max_panels)
-        return cls(training.X, training.y, training.classes, [states[i] for i in kept])
+        panels = [states[i] for i in kept]
+        display = cls(training.X, training.y, training.classes, panels, display_labels)
+        return display.plot(ax, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: int = 4) -> Self:
         """Draw the panels.
@@ -130,7 +149,7 @@ class GrowthDisplay(PanelsDisplay):
         for axes in panels.flat[len(self.panels) :]:
             axes.set_visible(False)
         handles, labels = panels.flat[0].get_legend_handles_labels()
-        self._figure.legend(
+        self.figure_.legend(
             handles[-n_entries:],
             labels[-n_entries:],
             loc="outside lower center",
@@ -139,12 +158,18 @@ class GrowthDisplay(PanelsDisplay):
         )
         return self
 
+    def _names(self) -> list[str]:
+        return class_names(self.classes, self.display_labels)
+
+    def _summary(self) -> str:
+        return f"{len(self.classes)} classes, {plural(len(self.panels), 'panel')}"
+
     def _entries(self, wide: float) -> tuple[int, int]:
         """Return the number of legend entries, and of legend columns that fit in `wide` inches."""
         n_classes = len(self.classes)
         # Rows have the colour and marker of their prototypes, which suffice with many classes.
         n_entries = 2 * n_classes if n_classes <= MAX_ROW_ENTRIES else n_classes
-        longest = len("prototype of class ") + max(map(len, names(self.classes)))
+        longest = len("prototype of class ") + max(map(len, self._names()))
         return n_entries, min(n_entries, max(1, int(wide / (0.09 * longest + 0.45))))
 
     def _draw(self, axes: Any, panel: Panel, box: npt.NDArray[np.floating]) -> None:
@@ -168,11 +193,11 @@ class GrowthDisplay(PanelsDisplay):
         )
         segments, _ = borders(prototypes.centers, box)
         axes.add_collection(LineCollection(list(segments), colors="0.45", lw=0.6))
-        for c, label in enumerate(names(self.classes)):
+        for c, label in enumerate(self._names()):
             rows = self.X[self.y == c]
             small = {"ms": 2.2, "mew": 0, "color": color(c), "alpha": 0.7}
             axes.plot(*rows.T, marker(c), **small, label=f"class {label}")
-        for c, label in enumerate(names(self.classes)):
+        for c, label in enumerate(self._names()):
             centers = prototypes.centers[prototypes.classes == c]
             style = {"ms": 7, "mec": "black", "mew": 0.9, "color": color(c)}
             axes.plot(*centers.T, marker(c), **style, label=f"prototype of class {label}")

@@ -13,9 +13,10 @@ from dkmeans.plots.style import COLORS, SMALL_PT, plural, short
 
 BAR_IN = 0.22
 MAX_NAME = 24  # characters of a feature's name
+CMAP = "cividis"
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class FeatureImportancesDisplay(Display):
     """Feature importances of a learned metric: bars, or a picture if features are pixels.
 
@@ -41,8 +42,16 @@ class FeatureImportancesDisplay(Display):
     image: npt.NDArray[np.float64] | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, image_shape: tuple[int, ...] | None = None) -> Self:
-        """Take the importances of a fitted model.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        image_shape: tuple[int, ...] | None = None,
+        max_features: int = 20,
+        cmap: Any = CMAP,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the importances of a fitted model.
 
         Parameters
         ----------
@@ -50,11 +59,17 @@ class FeatureImportancesDisplay(Display):
             Fitted with `metric="learned"`; also at the end of a pipeline.
         image_shape : (height, width) or (height, width, 3), optional
             Shape of an image, to draw a picture; features are its pixels, line by line.
+        max_features : int
+            Maximum number of bars, the largest first.
+        cmap : str or matplotlib colour map
+            Colours of the picture.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : FeatureImportancesDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -73,9 +88,9 @@ class FeatureImportancesDisplay(Display):
         if image_shape is not None:
             image = as_images(importances[None], image_shape)[0].astype(np.float64)
             image = image if image.ndim == 2 else image.sum(axis=2)
-        return cls(importances, names, image)
+        return cls(importances, names, image).plot(ax, max_features=max_features, cmap=cmap)
 
-    def plot(self, ax: Any = None, *, max_features: int = 20) -> Self:
+    def plot(self, ax: Any = None, *, max_features: int = 20, cmap: Any = CMAP) -> Self:
         """Draw the importances.
 
         Parameters
@@ -84,6 +99,8 @@ class FeatureImportancesDisplay(Display):
             Where to draw; a new figure if not given.
         max_features : int
             Maximum number of bars, the largest first.
+        cmap : str or matplotlib colour map
+            Colours of the picture.
 
         Returns
         -------
@@ -91,7 +108,7 @@ class FeatureImportancesDisplay(Display):
             With `figure_` and `ax_` set.
         """
         if self.image is not None:
-            return self._plot_image(ax, self.image)
+            return self._plot_image(ax, self.image, cmap)
         shown = np.argsort(-self.importances, kind="stable")[:max_features]
         ax = self._begin(ax, (5.0, BAR_IN * len(shown) + 0.9))
         places = np.arange(len(shown))
@@ -106,15 +123,18 @@ class FeatureImportancesDisplay(Display):
             ax.spines[side].set_visible(False)
         return self
 
+    def _summary(self) -> str:
+        return plural(len(self.importances), "feature")
+
     def _title(self, n_shown: int) -> str:
         n = len(self.importances)
         if n_shown == n:
             return "Feature importances"
         return f"Feature importances: the largest {n_shown} of {plural(n, 'feature')}"
 
-    def _plot_image(self, ax: Any, image: npt.NDArray[np.float64]) -> Self:
+    def _plot_image(self, ax: Any, image: npt.NDArray[np.float64], cmap: Any) -> Self:
         ax = self._begin(ax, (4.2, 3.6))
-        drawn = ax.imshow(image, vmin=0, cmap="cividis")
+        drawn = ax.imshow(image, vmin=0, cmap=cmap)
         ax.set(xticks=[], yticks=[])
         bar = ax.figure.colorbar(drawn, ax=ax)
         bar.set_label("share in the learned metric", fontsize=SMALL_PT)

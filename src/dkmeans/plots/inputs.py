@@ -24,6 +24,12 @@ class FittedModel:
         """Apply the pipeline steps before the model."""
         return X if self.before is None else self.before.transform(X)
 
+    def undone(self, centers: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Undo the pipeline steps before the model, if they can be undone."""
+        if self.before is None or not hasattr(self.before, "inverse_transform"):
+            return centers
+        return np.asarray(self.before.inverse_transform(centers))
+
     def feature(self, number: int) -> str:
         """Return the name of a feature of the model."""
         names = getattr(self.model, "feature_names_in_", None)

@@ -11,9 +11,10 @@ from dkmeans.plots.inputs import check_labels, evenly_spaced, take_rows, unwrap_
 from dkmeans.plots.style import SMALL_PT, color, plural
 
 TILE_DISTANCES = 1 << 22  # distances in memory at a time
+MAX_ROWS = 10_000
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class MarginDisplay(Display):
     """Distance to the nearest prototype of the own class against that to the nearest rival.
 
@@ -40,8 +41,10 @@ class MarginDisplay(Display):
     wrong: npt.NDArray[np.bool_]
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any) -> Self:
-        """Compute the distances of labelled rows.
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, max_rows: int = MAX_ROWS
+    ) -> Self:
+        """Compute the distances of labelled rows, and draw them.
 
         Parameters
         ----------
@@ -51,11 +54,15 @@ class MarginDisplay(Display):
             Rows, preferably held out.
         y : array-like of shape (n_samples,)
             Their class labels.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
+        max_rows : int
+            Maximum number of rows to draw, evenly spaced; the title counts all.
 
         Returns
         -------
         display : MarginDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -77,9 +84,10 @@ class MarginDisplay(Display):
             )
         tile = max(1, TILE_DISTANCES // model.n_clusters_)
         parts = [_distances(opened, X, labels, i, i + tile) for i in range(0, len(labels), tile)]
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        display = cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return display.plot(ax, max_rows=max_rows)
 
-    def plot(self, ax: Any = None, *, max_rows: int = 10_000) -> Self:
+    def plot(self, ax: Any = None, *, max_rows: int = MAX_ROWS) -> Self:
         """Draw a point per row.
 
         Parameters
@@ -116,6 +124,9 @@ class MarginDisplay(Display):
         ax.set_title(self._title(len(shown)), fontsize=9)
         ax.legend(fontsize=SMALL_PT, loc="lower right", framealpha=0.85)
         return self
+
+    def _summary(self) -> str:
+        return f"{plural(len(self.own), 'row')}, {self.wrong.mean():.1%} wrong"
 
     def _title(self, n_shown: int) -> str:
         n_rows, n_skipped = len(self.own), int(np.isinf(self.own).sum())

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.plots.display import Display
 from dkmeans.plots.inputs import unwrap_pipeline
@@ -11,11 +12,12 @@ from dkmeans.plots.style import color, marker, plural
 from dkmeans.results.fit_record import Path
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class PathDisplay(Display):
     """Training error and, if rows were held out, held-out error during a fit.
 
-    Build it with `from_estimator`, or call `model.path_.plot()`.
+    Build it with `from_estimator`, or call `model.path_.plot()`. Points of refined models are
+    filled, those of models as growth left them are hollow.
 
     Parameters
     ----------
@@ -34,23 +36,25 @@ class PathDisplay(Display):
     chosen: int | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """Take the path of a fitted estimator, and mark its number of clusters.
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the path of a fitted estimator, and mark its number of clusters.
 
         Parameters
         ----------
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : PathDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
         """
         model = unwrap_pipeline(estimator).model
         if not hasattr(model, "path_"):
             raise ValueError("The model was edited by hand, so it has no path: fit it again.")
-        return cls(model.path_, model.n_clusters_)
+        return cls(model.path_, model.n_clusters_).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the errors.
@@ -73,8 +77,7 @@ class PathDisplay(Display):
         lines = {"training rows": path.training_error, "held-out rows": path.heldout_error}
         for number, (name, errors) in enumerate(lines.items()):
             if not np.isnan(errors).all():
-                style = {"ms": 4.5, "lw": 1.4, "color": color(number)}
-                ax.plot(path.clusters, 100 * errors, "-" + marker(number), **style, label=name)
+                self._draw(ax, path, 100 * errors, number, name)
         if self.chosen is not None:
             label = f"{plural(self.chosen, 'cluster')} in the model"
             ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
@@ -87,3 +90,20 @@ class PathDisplay(Display):
         ax.set_axisbelow(True)
         ax.legend(framealpha=0.9, edgecolor="none")
         return self
+
+    def _draw(
+        self, ax: Any, path: Path, errors: npt.NDArray[np.floating], number: int, name: str
+    ) -> None:
+        """Draw a line through the models as growth left them, and one through refined models."""
+        # Files of earlier versions and medoids do not tell.
+        refined = path.refined if "refined" in path.columns else np.zeros(len(path), dtype=bool)
+        for is_refined in np.unique(refined):
+            mine = refined == is_refined
+            style = {"ms": 5, "lw": 1.4, "color": color(number)}
+            label = f"{name}, refined" if is_refined else name
+            if not is_refined:
+                style |= {"mfc": "white", "mew": 1.3}
+            ax.plot(path.clusters[mine], errors[mine], "-" + marker(number), **style, label=label)
+
+    def _summary(self) -> str:
+        return f"{plural(len(self.path), 'number')} of clusters"

@@ -13,7 +13,7 @@ from dkmeans.plots.style import color, marker, plural
 _LARGEST_MARKER = 180.0  # area, in points squared
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ReliabilityDisplay(Display):
     """Accuracy of predictions against their probability, in bins of equal width.
 
@@ -40,8 +40,18 @@ class ReliabilityDisplay(Display):
     n_bins: int = 10
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10) -> Self:
-        """Predict labelled rows.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        n_bins: int = 10,
+        label: str = "model",
+        number: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Predict labelled rows, and draw the curve.
 
         Parameters
         ----------
@@ -53,11 +63,17 @@ class ReliabilityDisplay(Display):
             Their class labels.
         n_bins : int, default=10
             Number of bins between 0 and 1.
+        label : str
+            Name of the curve in the legend, where the expected calibration error follows it.
+        number : int
+            Index of its colour, for several curves on the same axes.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : ReliabilityDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -72,7 +88,12 @@ class ReliabilityDisplay(Display):
         labels = check_labels(X, y, estimator.classes_)
         shares = estimator.predict_proba(X)
         predicted = estimator.classes_[shares.argmax(axis=1)]
-        return cls(shares.max(axis=1), predicted == labels, n_bins)
+        display = cls(shares.max(axis=1), predicted == labels, n_bins)
+        return display.plot(ax, label=label, number=number)
+
+    def _summary(self) -> str:
+        error = f"expected calibration error {self.calibration_error:.1%}"
+        return f"{plural(len(self.right), 'row')}, {error}"
 
     @property
     def calibration_error(self) -> float:

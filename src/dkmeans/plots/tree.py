@@ -8,14 +8,21 @@ import numpy.typing as npt
 
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import unwrap_pipeline
-from dkmeans.plots.style import SMALL_PT, color, marker, names, plural, weight
+from dkmeans.plots.style import (
+    MIN_FONT_PT,
+    SMALL_PT,
+    class_names,
+    color,
+    marker,
+    plural,
+    weight,
+)
 from dkmeans.results.fit_record import NONE, Tree
 
 LANE_HEIGHT_IN = 0.17
-MIN_FONT_PT = 4.5  # smaller text is not legible and is left out
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class TreeDisplay(Display):
     """Lifetime of each prototype as a line, starting when it splits from its parent.
 
@@ -33,6 +40,8 @@ class TreeDisplay(Display):
         Class labels.
     note : str
         Note on what is not shown; may be empty.
+    display_labels : list of str, optional
+        Names of the classes to display; by default the labels.
 
     Attributes
     ----------
@@ -45,12 +54,19 @@ class TreeDisplay(Display):
     sizes: dict[int, float]
     classes: npt.NDArray[Any]
     note: str = ""
+    display_labels: Any = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, root: int | None = None, max_prototypes: int = 60
+        cls,
+        estimator: Any,
+        *,
+        root: int | None = None,
+        max_prototypes: int = 60,
+        display_labels: Any = None,
+        ax: Any = None,
     ) -> Self:
-        """Take the tree of a fitted estimator.
+        """Draw the tree of a fitted estimator.
 
         Parameters
         ----------
@@ -61,11 +77,15 @@ class TreeDisplay(Display):
         max_prototypes : int
             Maximum number of lines. With more prototypes, only the heaviest and their ancestors
             are drawn, and the title says so.
+        display_labels : list of str, optional
+            Names of the classes, in the order of the sorted class labels; by default the labels.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : TreeDisplay
-            Call `plot()` on it.
+            With `figure_` and `ax_` set.
 
         Examples
         --------
@@ -92,7 +112,7 @@ class TreeDisplay(Display):
             part = f"{len(kept)} of {len(family)} shown: the heaviest and their ancestors"
             note = f"{note}\n{part}" if note else part
         order = np.array(_lane_order(tree, kept), dtype=np.int64)
-        return cls(tree, order, sizes, model.classes_, note)
+        return cls(tree, order, sizes, model.classes_, note, display_labels).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the tree.
@@ -111,7 +131,7 @@ class TreeDisplay(Display):
         time_axis = _TimeAxis(self.tree)
         lane = {int(i): n for n, i in enumerate(self.ids)}
         codes = np.searchsorted(self.classes, self.tree.label)
-        texts = names(self.classes, 14)
+        texts = class_names(self.classes, self.display_labels, 14)
         heaviest = max(self.sizes.values(), default=1.0) or 1.0
         height = _lane_height(ax, len(lane))
         font = min(0.7 * height, SMALL_PT)
@@ -139,6 +159,9 @@ class TreeDisplay(Display):
         ax.spines[["left", "right", "top"]].set_visible(False)
         ax.set_title(self._title(named=font >= MIN_FONT_PT), fontsize=9)
         return self
+
+    def _summary(self) -> str:
+        return f"{len(self.ids)} of {plural(len(self.tree), 'prototype')}"
 
     def _title(self, *, named: bool) -> str:
         lived, alive = len(self.tree), int(np.sum(self.tree.ended == NONE))

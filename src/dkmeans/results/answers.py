@@ -117,18 +117,17 @@ class Explanation(Table):
         Returns
         -------
         display : ExplanationDisplay or FeaturePartsDisplay
-            It has the attributes `figure_` and `axes_`.
+            It has the attributes `figure_` and `ax_`.
         """
         if image_shape is None:
             from dkmeans.plots.feature_parts import FeaturePartsDisplay
 
-            return FeaturePartsDisplay.from_explanation(self, max_rows=max_rows).plot(ax)
+            return FeaturePartsDisplay.from_explanation(self, max_rows=max_rows, ax=ax)
         from dkmeans.plots.explanation import ExplanationDisplay
 
-        display = ExplanationDisplay.from_explanation(
-            self, image_shape=image_shape, X_train=X_train, max_rows=max_rows
+        return ExplanationDisplay.from_explanation(
+            self, image_shape=image_shape, X_train=X_train, max_rows=max_rows, ax=ax
         )
-        return display.plot(ax)
 
     def _headline(self) -> str:
         return f"Explanation of {len(self)} predictions"
@@ -180,7 +179,7 @@ class Suspects(Table):
         others": none of these. "none": the score is 0.5 or less.
     """
 
-    def plot(self, X: Any, *, image_shape: tuple[int, ...], n: int = 24) -> Any:
+    def plot(self, X: Any, *, image_shape: tuple[int, ...], n: int = 24, ax: Any = None) -> Any:
         """Plot the first of them as images (matplotlib must be installed).
 
         Parameters
@@ -191,15 +190,17 @@ class Suspects(Table):
             Shape of the image that the features make up, line by line.
         n : int
             Largest number of images.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if not given.
 
         Returns
         -------
         display : SuspectImagesDisplay
-            It has the attributes `figure_` and `axes_`.
+            It has the attributes `figure_` and `ax_`.
         """
         from dkmeans.plots.suspects import SuspectImagesDisplay
 
-        return SuspectImagesDisplay.from_suspects(self, X, image_shape=image_shape, n=n).plot()
+        return SuspectImagesDisplay.from_suspects(self, X, image_shape=image_shape, n=n, ax=ax)
 
     def _headline(self) -> str:
         return f"{len(self)} suspect{'s' * (len(self) != 1)}"

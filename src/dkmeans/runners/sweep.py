@@ -1,21 +1,26 @@
 """Parts whose rows are read again in every pass, block by block."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import repeat
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, repeat
+from typing import TypeAlias, TypeVar
 
-from dkmeans.kernels.block import Matrix
+import numpy as np
+import scipy.sparse as sp
+
+from dkmeans.kernels.block import Indices, Matrix
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
+from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import merge_all
-from dkmeans.runners.prefetch import prefetched
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import Action, SpilledPart
 
 R = TypeVar("R")
+Reader: TypeAlias = Callable[[], AbstractContextManager[Iterator[Matrix]]]
+STATE_BYTES = 256  # approximate size of the state of a row of a sample
 
 
 class SweepRunner:
@@ -26,19 +31,23 @@ class SweepRunner:
     parts : iterable of (Part, RowState)
         Parts without rows.
     read : callable or None
-        Returns an iterator over the rows of each part; the same for every call. None if parts hold
-        their rows, which are then spilled, too.
+        Returns a context manager of an iterator over the rows of each part; the same for every
+        call. None if parts hold their rows, which are then spilled, too.
     shelf : Shelf
         Where arrays are spilled to.
+    joined_bytes : int
+        Approximate size up to which samples of the rows are joined to one part.
     """
 
     def __init__(
         self,
         parts: Iterable[tuple[Part, RowState]],
-        read: Callable[[], Iterable[Matrix]] | None,
+        read: Reader | None,
         shelf: Shelf,
+        joined_bytes: int = 0,
     ) -> None:
         self._read, self._shelf = read, shelf
+        self._joined_bytes = joined_bytes
         self._setting = Setting()
         self._owns_shelf = True
         self._parts = [SpilledPart(part, state, shelf) for part, state in parts]
@@ -65,21 +74,36 @@ class SweepRunner:
                 for _ in self._visit(replay, any(task.needs_rows for task in tasks)):
                     pass
 
-    def derive(self, derivation: Derivation) -> "SweepRunner":
-        """Make a runner of other parts of the same rows; it shares the shelf."""
+    def derive(self, derivation: Derivation) -> "SweepRunner | LocalRunner":
+        """Make a runner of other parts of the same rows; it shares the shelf.
+
+        Samples lie together: in memory if they are small.
+        """
         keeps_rows = derivation.keeps_rows
 
         def derive(part: Part, state: RowState) -> tuple[RowState, tuple[Part, RowState]]:
             other, start = derivation.derive(part, state)
             return state, (other if keeps_rows else other.with_rows(None), start)
 
-        derived = SweepRunner(
-            self._visit(derive, derivation.needs_rows),
-            None if keeps_rows else self._read,
-            self._shelf,
-        )
-        derived._owns_shelf = False
-        return derived
+        found = self._visit(derive, derivation.needs_rows)
+        if not keeps_rows:
+            return self._sharing(found, self._read)
+        groups = _joined(found, self._joined_bytes)
+        first = next(groups)
+        second = next(groups, None)
+        if second is None:
+            return LocalRunner([first[0]], [first[1]])
+        return self._sharing(chain([first, second], groups), None)
+
+    def _sharing(
+        self,
+        parts: Iterable[tuple[Part, RowState]],
+        read: Reader | None,
+    ) -> "SweepRunner":
+        """Make a runner of other parts with the same shelf."""
+        other = SweepRunner(parts, read, self._shelf, self._joined_bytes)
+        other._owns_shelf = False
+        return other
 
     def close(self) -> None:
         """Drop the parts, and the shelf unless it is that of another runner."""
@@ -100,7 +124,30 @@ class SweepRunner:
     @contextmanager
     def _blocks(self, needs_rows: bool) -> Iterator[Iterator[Matrix]]:
         if needs_rows and self._read is not None:
-            with prefetched(self._read()) as blocks:
+            with self._read() as blocks:
                 yield blocks
         else:
             yield repeat(None, len(self._parts))
+
+
+def _joined(
+    parts: Iterable[tuple[Part, RowState]], n_bytes: int
+) -> Iterator[tuple[Part, RowState]]:
+    """Join parts with rows of their own to parts of about a size."""
+    group: list[Part] = []
+    classes: list[Indices] = []
+    size = 0
+    for part, state in parts:
+        mine = _row_bytes(part.raw) + STATE_BYTES * len(part)
+        if group and size + mine > n_bytes:
+            yield Part.joined(group), RowState.start(np.concatenate(classes))
+            group, classes, size = [], [], 0
+        group.append(part)
+        classes.append(state.classes)
+        size += mine
+    yield Part.joined(group), RowState.start(np.concatenate(classes))
+
+
+def _row_bytes(X: Matrix) -> int:
+    arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    return sum(array.nbytes for array in arrays)

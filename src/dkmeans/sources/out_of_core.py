@@ -1,6 +1,7 @@
 """Labelled rows read block by block: open the blocks, scan them once, iterate over them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
 from dkmeans.runners.prefetch import prefetched
+from dkmeans.runners.row_store import RowStore, disk_limit
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
 
-ROWS_BUDGET_SHARE = 1 / 2  # of memory_mb: smaller data stay in memory after the first reading
+ROWS_BUDGET_SHARE = 1 / 2  # of memory_mb: larger data are on disk, mapped in parts of this size
+STATE_BYTES = 128  # approximate size of what a visit needs of each row beside its values
 STATE_BUDGET_SHARE = 1 / 4  # of memory_mb: per-row state beyond this is spilled to disk
+SAMPLE_BUDGET_SHARE = 1 / 4  # of memory_mb: larger samples are several parts, and are spilled
 MIN_SPILL_BYTES = 1 << 20  # less state is never spilled
 
 
@@ -32,7 +36,7 @@ class Stream:
 
     training: validation.Training
     sizes: list[int]  # rows of each block
-    read: Callable[[], Iterator[Matrix]]  # iterates over the blocks again
+    read: Callable[[], AbstractContextManager[Iterator[Matrix]]]  # iterates over the blocks again
 
     def runner(
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
@@ -54,7 +58,8 @@ class Stream:
                 yield part, RowState.start(y)
 
         limit = max(_budget(memory_mb) * STATE_BUDGET_SHARE, MIN_SPILL_BYTES)
-        return SweepRunner(parts(), self.read, Shelf(int(limit)))
+        sample = int(_budget(memory_mb) * SAMPLE_BUDGET_SHARE)
+        return SweepRunner(parts(), self.read, Shelf(int(limit)), sample)
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
@@ -77,34 +82,46 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
 
 
 def scan_blocks(
-    estimator: Any, blocks: BlockSource, *, reach: float, how: Continuation, classes: Any = None
+    estimator: Any,
+    blocks: BlockSource,
+    ending: ExitStack,
+    *,
+    reach: float,
+    how: Continuation,
+    classes: Any = None,
 ) -> Stream:
-    """Read all blocks once, check them, and collect labels and weights.
+    """Read all blocks once, check them, and keep labels, weights and, where there is room, rows.
 
-    Parameters are those of `validation.check_training`.
+    Rows are kept in the space of the metric, until `ending` is closed. If there is no room, they
+    are read again in every pass. Further parameters are those of `validation.check_training`.
     """
+    geometry = reading_geometry(estimator.metric)
+    rows_bytes = int(_budget(estimator.memory_mb) * ROWS_BUDGET_SHARE)
+    store = RowStore(rows_bytes, disk_limit(estimator.disk_mb))
+    ending.callback(store.close)
+    look = FirstPass(estimator, blocks.names, how)
+    with prefetched(blocks) as batches:
+        kept = all(
+            X is None or store.add(geometry.rows(X)) for X in (look.at(batch) for batch in batches)
+        )
+    if kept:
+        training = look.training(reach, classes)
+        n_rows = len(training.y)
+        n_parts = -(-n_rows // store.rows_per_block(rows_bytes, STATE_BYTES))
+        sizes = np.diff(n_rows * np.arange(n_parts + 1) // n_parts).tolist()
+        return Stream(training, sizes, lambda: nullcontext(store.read(sizes)))
     look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
         for batch in batches:
-            look.at(batch)
+            X = look.at(batch)
+            if X is not None:
+                look.remember(batch, X)
     training = look.training(reach, classes)
-    geometry = reading_geometry(estimator.metric)
-    n_bytes = training.n_values * (training.dtype.itemsize + (4 if look.sparse else 0))
-    few = n_bytes <= _budget(estimator.memory_mb) * ROWS_BUDGET_SHARE
-    kept: list[Matrix] = []  # all blocks after the first reading, if they fit in memory
 
-    def read() -> Iterator[Matrix]:
-        if few and len(kept) == len(look.sizes):
-            yield from kept
-            return
-        kept.clear()
-        for X in look.again(blocks):
-            block = geometry.rows(X)
-            if few:
-                kept.append(block)
-            yield block
+    def read_again() -> AbstractContextManager[Iterator[Matrix]]:
+        return prefetched(map(geometry.rows, look.again(blocks)))
 
-    return Stream(training, look.sizes, read)
+    return Stream(training, look.sizes, read_again)
 
 
 def _budget(memory_mb: float | None) -> float:

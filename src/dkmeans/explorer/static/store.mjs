@@ -77,7 +77,7 @@ export class Store extends EventTarget {
     // With two features the plane is the whole space, and the cut is exact.
     this.cells ??= state.features.length > 2 ? "map" : "cut";
     if (this.prototype !== null && this.prototype >= state.prototypes.length) this.prototype = null;
-    this.#follow(before?.job, state.job);
+    this.#follow(before);
     this.emit("state");
     if (before?.version !== state.version) await this.#versionChanged();
   }
@@ -92,15 +92,16 @@ export class Store extends EventTarget {
     return Boolean(this.state?.job?.running);
   }
 
-  #follow(before, job) {
+  /** Ask again while a fit runs, and tell how it ended. */
+  #follow(before) {
     clearTimeout(this.#timer);
+    const { job, version, last_refit: refit } = this.state;
     if (this.running) {
       this.#timer = setTimeout(() => this.run(() => this.refresh()), POLL_MS);
-    } else if (job?.error && job.error !== before?.error) {
-      this.say(job.error, true);
-    } else if (before?.running) {
-      const refit = job ? null : this.state.last_refit;
-      this.say(refit ? `Refit done. ${effect(refit).join("; ")}.` : "The refit was stopped; the model is as it was.");
+    } else if (before?.job?.running) {
+      if (job?.error) this.say(job.error, true);
+      else if (version === before.version) this.say("The refit was stopped; the model is as it was.");
+      else this.say(["Refit done", ...(refit ? effect(refit) : [])].join(". "));
     }
   }
 

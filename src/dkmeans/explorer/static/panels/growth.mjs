@@ -49,7 +49,7 @@ class Growth {
       refill(
         this.element,
         h("h2", {}, "Growth"),
-        note("This model has no record of its growth: files do not keep it. A refit records it."),
+        note("This model has no record of its growth: model files and edited models have none. A refit records it."),
         h("div", { class: "dkm-buttons" }, button("Refit", () => store.refit(), { class: "dkm-primary", "data-key": "refit", disabled: store.running })),
       );
       return;

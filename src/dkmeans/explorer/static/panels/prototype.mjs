@@ -130,7 +130,7 @@ function edits(store, prototype) {
     event.preventDefault();
     store.edit({ kind: "rename_prototype", index, name: name.value }, "Prototype renamed.");
   };
-  const others = prototype.neighbours.map((each) => [each.index, cut(store.prototypeName(each.index), 30)]);
+  const others = mergeable(store, prototype).map((each) => [each, cut(store.prototypeName(each), 30)]);
   const partner = choice("Merge with", others, others[0]?.[0] ?? "", () => {}, { "data-key": "partner" });
   const { row } = store;
   const canMove = row && row.layer === "training";
@@ -175,6 +175,16 @@ function edits(store, prototype) {
     ),
     place,
   ];
+}
+
+/** Other prototypes of the class, nearest first where that is known. */
+function mergeable(store, { index, class: category, neighbours }) {
+  const near = neighbours.map((each) => each.index);
+  const rank = (each) => (near.includes(each) ? near.indexOf(each) : near.length);
+  return store.state.prototypes
+    .filter((each) => each.class === category && each.index !== index)
+    .map((each) => each.index)
+    .sort((a, b) => rank(a) - rank(b) || a - b);
 }
 
 function profile(prototype) {

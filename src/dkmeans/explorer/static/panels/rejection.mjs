@@ -50,9 +50,6 @@ export function rejectionPanel(store) {
           class: "dkm-primary", "data-key": "use-rate",
         }),
         button("Show on the map", () => store.select(answer.rows), { "data-key": "show-rejected", disabled: !answer.rows.length }),
-        store.state.rejection
-          ? button("No rejection", () => store.edit({ kind: "set_rejection", rate: null }, "No rows are rejected any more."), { "data-key": "no-rejection" })
-          : null,
       ),
       table ? section("Unknown rows", rows.length < answer.rows.length ? note(`The first ${count(rows.length)}:`) : null, rowTable(store, table.rows, layer)) : null,
     );

@@ -70,8 +70,29 @@ class Queue {
       drop: [{ kind: "drop_rows", rows }, `${words} dropped.`],
     };
     const [edit, done] = edits[kind];
+    this.#forget(rows);
+    if (!(await this.#store.edit(edit, done))) {
+      this.#version = null; // the rows are back in the queue
+      await this.#load();
+    }
+  }
+
+  /** Go on with the next row at once, so that keys may be faster than the session. */
+  #forget(rows) {
+    const decided = new Set(rows);
+    const kept = this.#rows.map((each, i) => [each, i]).filter(([each]) => !decided.has(each.row));
+    if (this.#images) {
+      const size = this.#images.length / this.#rows.length;
+      const images = new Uint8Array(size * kept.length);
+      kept.forEach(([, i], j) => images.set(this.#images.subarray(i * size, (i + 1) * size), j * size));
+      this.#images = images;
+    }
+    this.#at = Math.max(0, Math.min(kept.length - 1, this.#at - this.#rows.slice(0, this.#at).filter((each) => decided.has(each.row)).length));
+    this.#rows = kept.map(([each]) => each);
+    this.#total -= decided.size;
+    this.#ticked.clear();
+    this.#draw();
     this.element.querySelector(".dkm-queue")?.focus({ preventScroll: true });
-    await this.#store.edit(edit, done);
   }
 
   #move(step) {

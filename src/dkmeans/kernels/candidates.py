@@ -1,0 +1,233 @@
+"""Compiled search for the nearest centre among those that sketches leave (`kernels.sketch`)."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.sketch import (
+    CENTER,
+    OVERFLOW,
+    SCALE,
+    SCORE,
+    SCORE_UNDERFLOW,
+    SKETCH,
+    SQUARE,
+    TIE,
+    TIE_UNDERFLOW,
+    UNDERFLOW,
+)
+
+WIDTH = 16  # scores whose minimum is taken at once
+
+
+def _square(x: npt.NDArray[np.floating], c: npt.NDArray[np.floating]) -> Any:
+    """Compute a squared distance, summed in any order."""
+    total = x[0] - x[0]
+    for j in range(len(x)):
+        difference = x[j] - c[j]
+        total += difference * difference
+    return total
+
+
+_square = compiled(_square, fastmath={"reassoc", "contract"})
+
+
+def _least(scores: npt.NDArray[np.floating]) -> Any:
+    """Return the smallest of some finite scores."""
+    least = scores[0]
+    for j in range(1, WIDTH):
+        least = min(least, scores[j])
+    return least
+
+
+_least = compiled(_least, fastmath={"nnan", "nsz"})
+
+
+@compiled
+def _smallest(scores: npt.NDArray[np.floating], start: int, stop: int, best: int) -> int:
+    """Return the position of the smallest score in a range, or `best` if that one is smaller."""
+    at, whole = -1, stop - (stop - start) % WIDTH
+    low = scores[best] if best >= 0 else np.inf
+    for j in range(start, whole, WIDTH):
+        least = _least(scores[j : j + WIDTH])
+        if least < low:
+            low, at = least, j
+    if at >= 0:
+        for j in range(at, at + WIDTH):
+            if scores[j] == low:
+                best = j
+                break
+    for j in range(whole, stop):
+        if scores[j] < low:
+            low, best = scores[j], j
+    return best
+
+
+@compiled
+def sketch_error(square: float, rest: float, bounds: Floats) -> float:
+    """Bound the distance of a sketch from the one without rounding.
+
+    Parameters
+    ----------
+    square : float
+        Squared norm of the sketch.
+    rest : float
+        Its last coordinate.
+    bounds : array
+    """
+    e, whole = bounds[SKETCH], square + bounds[UNDERFLOW]
+    of_rest = np.sqrt(4.5 * e * whole)
+    if rest * of_rest > 4.5 * e * whole:
+        of_rest = 4.5 * e * whole / rest
+    return 1.02 * e * np.sqrt(whole) + of_rest
+
+
+@compiled
+def _limit(square: float, norm: float, error: float, bounds: Floats, slack: float) -> float:
+    """Return the score above which a centre is certainly farther than a squared distance."""
+    farther = square * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
+    reach = np.sqrt(farther) * bounds[SCALE] + error
+    return (reach * reach * (1 + 2.0**-40) - norm) / 2 + slack
+
+
+@compiled
+def _reference(
+    x: npt.NDArray[np.floating], c: npt.NDArray[np.floating], work: npt.NDArray[np.floating]
+) -> Any:
+    """Return the reference distance, rounded to the type of the rows."""
+    total = 0.0
+    for j in range(len(x)):
+        difference = np.float64(x[j]) - np.float64(c[j])
+        total += difference * difference
+    work[0] = np.sqrt(total)
+    return work[0]
+
+
+@compiled
+def _first_of_ties(
+    x: npt.NDArray[np.floating],
+    centers: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+    limit: float,
+    largest: float,
+    ranges: tuple[int, int, int, int],
+    work: npt.NDArray[np.floating],
+) -> int:
+    """Find the nearest centre by the reference, among those up to a squared distance."""
+    best, nearest = -1, np.inf
+    for side in range(2):
+        for at in range(ranges[2 * side], ranges[2 * side + 1]):
+            if scores[at] > limit or _square(x, centers[at]) > largest:
+                continue
+            distance = _reference(x, centers[at], work)
+            if best < 0 or distance < nearest:
+                best, nearest = at, distance
+    return best
+
+
+@compiled
+def _nearest(
+    x: npt.NDArray[np.floating],
+    centers: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+    norm: float,
+    bounds: Floats,
+    error: float,
+    work: npt.NDArray[np.floating],
+    ranges: tuple[int, int, int, int],
+) -> tuple[int, int]:
+    """Find the nearest centre in two ranges, and how many were compared; -1 if that failed."""
+    slack = bounds[SCORE] * (norm + bounds[SQUARE]) + bounds[SCORE_UNDERFLOW]
+    first = _smallest(scores, ranges[0], ranges[1], -1)
+    first = _smallest(scores, ranges[2], ranges[3], first)
+    best, count = first, 1
+    near, following = np.float64(_square(x, centers[first])), np.inf
+    limit = _limit(near, norm, error, bounds, slack)
+    for side in range(2):
+        start, stop = ranges[2 * side], ranges[2 * side + 1]
+        for j in range(start, stop, WIDTH):
+            end = min(j + WIDTH, stop)
+            if end - j == WIDTH and _least(scores[j:end]) > limit:
+                continue
+            for at in range(j, end):
+                if scores[at] > limit or at == first:
+                    continue
+                square = np.float64(_square(x, centers[at]))
+                count += 1
+                if square < near:
+                    best, near, following = at, square, near
+                    limit = _limit(near, norm, error, bounds, slack)
+                else:
+                    following = min(following, square)
+    if not near < np.inf:
+        return -1, count
+    largest = near * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
+    if not following > largest:
+        best = _first_of_ties(x, centers, scores, limit, largest, ranges, work)
+    return best, count
+
+
+@compiled
+def search_candidates(
+    X: npt.NDArray[np.floating],
+    rows: Indices,
+    centers: npt.NDArray[np.floating],
+    sketches: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+    bounds: Floats,
+    start: int,
+    stop: int,
+    own: Indices,
+    rival: Indices,
+    done: npt.NDArray[np.bool_],
+) -> int:
+    """Find the nearest centre in a range and the nearest of all others, and return the work done.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        IN.
+    rows : array of shape (m,)
+        IN. Which rows to look at.
+    centers : array of shape (k, d)
+        IN.
+    sketches : array of shape (m, s)
+        IN. Those of the rows; the last column is ignored.
+    scores : array of shape (m, k)
+        IN. Half the squared distances between sketches, less half the squares of those of the rows.
+    bounds : array
+        IN. See the constants of `kernels.sketch`.
+    start, stop : int
+        IN. Range of the centres among which `own` is searched.
+    own, rival : arrays of shape (m,)
+        OUT. Rivals are not searched if their array is empty.
+    done : array of shape (m,)
+        OUT. False for rows whose numbers are too large.
+
+    Returns
+    -------
+    count : int
+        Number of distances computed.
+    """
+    count, width, k = 0, sketches.shape[1] - 1, scores.shape[1]
+    work = np.empty(1, dtype=X.dtype)
+    for i in range(len(rows)):
+        norm = 0.0
+        for j in range(width):
+            norm += np.float64(sketches[i, j]) * np.float64(sketches[i, j])
+        done[i] = norm + bounds[SQUARE] < bounds[OVERFLOW]  # false if it is not a number
+        if not done[i]:
+            continue
+        error = bounds[CENTER] + sketch_error(norm, np.float64(sketches[i, width - 1]), bounds)
+        row = X[rows[i]], centers, scores[i], norm, bounds, error, work
+        own[i], n_compared = _nearest(*row, (start, stop, 0, 0))
+        count += n_compared
+        done[i] = own[i] >= 0
+        if len(rival):
+            rival[i], n_compared = _nearest(*row, (0, start, stop, k))
+            count += n_compared
+            done[i] = done[i] and rival[i] >= 0
+    return count

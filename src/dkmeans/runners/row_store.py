@@ -1,0 +1,173 @@
+"""Storage for rows that are decoded once: in memory up to a limit, then in temporary files.
+
+The files have the layout that passes read, so that blocks of any size can be memory-mapped.
+"""
+
+import logging
+import mmap
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.kernels.block import Matrix
+
+MIN_BLOCK_ROWS = 16
+FREE_SHARE = 1 / 2  # of the free space of the disk, which files may use if no limit is given
+_Array: TypeAlias = npt.NDArray[Any]
+_logger = logging.getLogger("dkmeans")
+
+
+class RowStore:
+    """Rows that are added in blocks, and read in blocks of another size.
+
+    Files have no name and disappear with the process, even after a crash; `TMPDIR` sets their
+    folder.
+
+    Parameters
+    ----------
+    memory_bytes : int
+        Rows up to this size are kept in memory.
+    disk_bytes : int
+        Limit of all files together.
+    """
+
+    def __init__(self, memory_bytes: int, disk_bytes: int) -> None:
+        self._memory_bytes, self._disk_left = memory_bytes, disk_bytes
+        self._in_memory: list[Matrix] = []
+        self._files: list[_ArrayFile] = []  # one per array of a block
+        self._shape = (0, 0)
+        self._bytes = 0
+
+    def add(self, X: Matrix) -> bool:
+        """Add a block, which must not change afterwards.
+
+        Returns
+        -------
+        stored : bool
+            False if there is no room; then all rows are dropped.
+        """
+        self._bytes += sum(array.nbytes for array in _arrays(X))
+        self._shape = self._shape[0] + X.shape[0], X.shape[1]
+        self._in_memory.append(X)
+        if self._bytes <= self._memory_bytes:
+            return True
+        try:
+            self._spill()
+        except OSError as problem:  # the limit is reached, the disk is full, or its quota is used
+            _logger.info("Rows are read again in every pass: %s.", problem)
+            self.close()
+            return False
+        return True
+
+    def rows_per_block(self, n_bytes: int, more: int) -> int:
+        """Return how many rows there are in blocks of a size, with `more` bytes per row."""
+        n_rows = max(1, self._shape[0])
+        if not self._files:
+            return n_rows
+        return max(MIN_BLOCK_ROWS, int(n_bytes / (self._bytes / n_rows + more)))
+
+    def read(self, sizes: list[int]) -> Iterator[Matrix]:
+        """Return all rows, in blocks with given numbers of rows."""
+        if not self._files:
+            assert len(sizes) == 1, "rows in memory are one block"
+            if len(self._in_memory) > 1:
+                self._in_memory = [_stacked(self._in_memory)]
+            yield self._in_memory[0]
+            return
+        start, first = 0, 0  # row, and its first value in the file of values
+        for size in sizes:
+            if len(self._files) == 1:
+                yield self._files[0].read(start, start + size)
+            else:
+                values, indices, lengths = self._files
+                starts = np.zeros(size + 1, dtype=indices.dtype)
+                np.cumsum(lengths.read(start, start + size), out=starts[1:])
+                last = first + int(starts[-1])
+                arrays = values.read(first, last), indices.read(first, last), starts
+                yield sp.csr_array(arrays, shape=(size, self._shape[1]))
+                first = last
+            start += size
+
+    def close(self) -> None:
+        """Drop all rows, and remove the files."""
+        self._in_memory.clear()
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+    def _spill(self) -> None:
+        """Move the blocks that are in memory to the files."""
+        while self._in_memory:
+            arrays = _arrays(self._in_memory[0])
+            self._disk_left -= sum(array.nbytes for array in arrays)
+            if self._disk_left < 0:
+                raise OSError("they are beyond the limit of the temporary files")
+            if not self._files:
+                self._files = [_ArrayFile(array) for array in arrays]
+            for file, array in zip(self._files, arrays, strict=True):
+                file.append(array)
+            del self._in_memory[0]
+
+
+class _ArrayFile:
+    """A temporary file to which arrays are appended.
+
+    Parameters
+    ----------
+    like : array
+        Its dtype, and its shape after the first axis, are those of all arrays.
+    """
+
+    def __init__(self, like: _Array) -> None:
+        self.dtype, self._shape = like.dtype, like.shape[1:]
+        self._item = like.dtype.itemsize * int(np.prod(self._shape))
+        self._file: BinaryIO = tempfile.TemporaryFile(prefix="dkmeans-rows-")  # noqa: SIM115
+
+    def append(self, array: _Array) -> None:
+        """Write an array after those before it."""
+        self._file.write(np.ascontiguousarray(array, dtype=self.dtype).data)
+
+    def read(self, start: int, stop: int) -> _Array:
+        """Return a range of the first axis, which is read as it is accessed."""
+        if start == stop or not self._item:
+            return np.empty((stop - start, *self._shape), self.dtype)
+        self._file.flush()
+        before = start * self._item % mmap.ALLOCATIONGRANULARITY  # maps start at whole pages
+        # Copy-on-write, although nothing is written: loops may be compiled for arrays that can be
+        # written to.
+        content = mmap.mmap(
+            self._file.fileno(),
+            before + (stop - start) * self._item,
+            access=mmap.ACCESS_COPY,
+            offset=start * self._item - before,
+        )
+        if hasattr(mmap, "MADV_WILLNEED"):
+            content.madvise(mmap.MADV_WILLNEED)
+        count = (stop - start) * self._item // self.dtype.itemsize
+        found = np.frombuffer(content, self.dtype, count, before)
+        return found.reshape(stop - start, *self._shape)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+
+def _arrays(X: Matrix) -> tuple[_Array, ...]:
+    """Return the arrays of a block; those of a CSR matrix have the lengths of rows at the end."""
+    return (X.data, X.indices, np.diff(X.indptr)) if sp.issparse(X) else (X,)
+
+
+def _stacked(blocks: list[Matrix]) -> Matrix:
+    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def disk_limit(disk_mb: float | None) -> int:
+    """Return how many bytes temporary files may have: as given, or a share of the free space."""
+    if disk_mb is not None:
+        return int(disk_mb * 2**20)
+    return int(shutil.disk_usage(tempfile.gettempdir()).free * FREE_SHARE)
