@@ -8,7 +8,7 @@ SITE := docs/_build/html
 # `worksteal` keeps most tests of a file in one worker, so that they share fixtures.
 SPREAD := -n auto --dist worksteal
 
-.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults dist clean
+.PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults browser dist clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
@@ -20,7 +20,7 @@ test-all:  ## the same, and slow tests
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-more
 
-test-more: studies oldest oldest-compiled faults
+test-more: studies oldest oldest-compiled faults browser
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
@@ -47,10 +47,14 @@ docs: $(VENV)/.ready-docs  ## build the site: run the gallery, check all links, 
 	@$(BIN)/python tools/check_site.py $(SITE)
 
 oldest: $(OLDEST)/.ready  ## the contract on the oldest versions, without compiled loops
-	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults and not browser" tests
 
 faults: $(VENV)/.ready-dev  ## tests of dying workers and killed processes: some minutes
 	$(BIN)/python -m pytest $(SPREAD) -m faults
+
+# One process: each would start a browser of its own.
+browser: $(VENV)/.ready-browser  ## the explorer in Chromium, and its widget in JupyterLab
+	$(BIN)/python -m pytest -m browser tests --durations=5
 
 oldest-compiled: $(OLDEST)/.ready  ## compiled loops on the oldest numba
 	$(OLDEST)/bin/python -m pytest $(SPREAD) -m "not faults" tests/test_compiled.py
@@ -68,6 +72,10 @@ $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/pip
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing dkmeans and the tools of its developers into $(VENV) ..."
 	@tools/install $(VENV) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.ready-browser: pyproject.toml | $(VENV)/bin/pip
+	@tools/install $(VENV) --editable '.[dev,browser]'
 	@touch $@
 
 $(VENV)/.ready-docs: pyproject.toml | $(VENV)/bin/pip

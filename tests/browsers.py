@@ -6,9 +6,8 @@ import threading
 
 import numpy as np
 import pytest
+from models import grown
 from sklearn.datasets import load_iris
-
-from dkmeans import DiscriminativeKMeans
 
 # As root there is no sandbox; everything else keeps the browser from calling home.
 FLAGS = [
@@ -73,4 +72,4 @@ def iris_rows():
 def iris_model():
     """A model of those rows."""
     (X, y), _ = iris_rows()
-    return DiscriminativeKMeans(8, growth="best").fit(X, y)
+    return grown(8, growth="best").fit(X, y)

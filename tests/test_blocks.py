@@ -81,9 +81,7 @@ def test_batches(labelled, parameters, weighted):
     whole = grown(**parameters).fit(X, y, w)
     # Read again in every pass; kept in a file; and kept in memory, as it is little.
     for n_threads, memory_mb, disk_mb in ((1, 0.01, 0), (2, 0.01, None), (2, None, 0)):
-        model = grown(
-            **parameters, n_threads=n_threads, memory_mb=memory_mb, disk_mb=disk_mb
-        )
+        model = grown(**parameters, n_threads=n_threads, memory_mb=memory_mb, disk_mb=disk_mb)
         same(model.fit(batches(X, y, w, [150, 0, 1, 99, 150])), whole)
 
 

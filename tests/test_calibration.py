@@ -11,12 +11,13 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from models import grown
 from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 
-from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids, load, to_onnx
+from dkmeans import DiscriminativeKMedoids, load, to_onnx
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.questions.calibration import calibrate, count_items, fit_temperature
 from dkmeans.questions.prediction import calibrated_probabilities, margins
@@ -25,7 +26,7 @@ from dkmeans.questions.prediction_sets import prediction_sets
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 IRIS, SPECIES = load_iris(return_X_y=True)
 DIGITS, NUMBERS = load_digits(return_X_y=True)
-FITTED = DiscriminativeKMeans(20).fit(DIGITS[:500], NUMBERS[:500])
+FITTED = grown(20).fit(DIGITS[:500], NUMBERS[:500])
 
 
 @st.composite
@@ -105,7 +106,7 @@ class TestTemperature:
         rng = np.random.default_rng(0)
         y = rng.integers(0, 2, 1500)
         X = rng.normal(size=(1500, 30)) + y[:, None] * 0.3  # a quarter is on the wrong side
-        model = DiscriminativeKMeans(2).fit(X[:500], y[:500])
+        model = grown(2).fit(X[:500], y[:500])
         shares, labels = model.predict_proba(X[1000:]), model.predict(X[1000:])
         model.calibrate(X[500:1000], y[500:1000])
         assert log_loss(y[1000:], model.predict_proba(X[1000:])) < log_loss(y[1000:], shares)
@@ -124,7 +125,7 @@ class TestProbabilities:
     @settings(max_examples=strategies.examples(20))
     def test_the_predicted_class_is_the_most_probable(self, data, power):
         X, y = data
-        model = DiscriminativeKMeans(max_clusters=len(np.unique(y)) + 2).fit(X, y)
+        model = grown(max_clusters=len(np.unique(y)) + 2).fit(X, y)
         near = model._class_distances(X)
         p = calibrated_probabilities(near, 2.0**power)
         np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
@@ -139,34 +140,34 @@ class TestAuto:
     def test_threads_order_and_csr_change_nothing(self, options):
         rng = np.random.default_rng(0)
         X, y = IRIS[::2].astype(np.float32), SPECIES[::2]
-        model = DiscriminativeKMeans("auto", n_threads=1, **options).fit(X, y)
+        model = grown("auto", n_threads=1, **options).fit(X, y)
         assert 0 < model.temperature_ < 1
         order = rng.permutation(len(X))
         others = (
-            DiscriminativeKMeans("auto", n_threads=3, **options).fit(X[order], y[order]),
-            DiscriminativeKMeans("auto", **options).fit(sp.csr_matrix(X), y),
-            DiscriminativeKMeans("auto", **options).fit(X, y, sample_weight=np.full(len(y), 4.0)),
+            grown("auto", n_threads=3, **options).fit(X[order], y[order]),
+            grown("auto", **options).fit(sp.csr_matrix(X), y),
+            grown("auto", **options).fit(X, y, sample_weight=np.full(len(y), 4.0)),
         )
         assert [other.temperature_ for other in others] == [model.temperature_] * 3
 
     def test_batches_and_copies_change_nothing(self):
         X, y = IRIS[::2], SPECIES[::2]
         weights = 1 + np.arange(len(y)) % 3
-        model = DiscriminativeKMeans("auto").fit(X, y, sample_weight=weights)
+        model = grown("auto").fit(X, y, sample_weight=weights)
         copies = np.repeat(np.arange(len(y)), weights)
-        again = DiscriminativeKMeans("auto").fit(X[copies], y[copies])
+        again = grown("auto").fit(X[copies], y[copies])
         assert again.temperature_ == model.temperature_
-        blocks = DiscriminativeKMeans("auto").fit(
+        blocks = grown("auto").fit(
             lambda: ((X[i : i + 40], y[i : i + 40]) for i in range(0, len(y), 40))
         )
-        assert blocks.temperature_ == DiscriminativeKMeans("auto").fit(X, y).temperature_
+        assert blocks.temperature_ == grown("auto").fit(X, y).temperature_
 
     def test_without_held_out_rows_there_is_none(self):
-        model = DiscriminativeKMeans("auto").fit([[0.0], [1.0]], [0, 1])
+        model = grown("auto").fit([[0.0], [1.0]], [0, 1])
         assert not hasattr(model, "temperature_")
 
     def test_prediction_sets_need_other_rows(self):
-        model = DiscriminativeKMeans("auto").fit(IRIS, SPECIES)
+        model = grown("auto").fit(IRIS, SPECIES)
         with pytest.raises(NotFittedError, match="call calibrate with held-out rows"):
             model.predict_set(IRIS)
 
@@ -180,7 +181,7 @@ class TestAuto:
         ],
     )
     def test_other_prototypes_are_not_calibrated(self, change):
-        model = DiscriminativeKMeans(5).fit(IRIS, SPECIES).calibrate(IRIS, SPECIES)
+        model = grown(5).fit(IRIS, SPECIES).calibrate(IRIS, SPECIES)
         assert not hasattr(change(model), "temperature_")
 
 
@@ -243,7 +244,7 @@ class TestSets:
         with pytest.raises(ValueError, match="y has 3 labels, but X has 2 rows"):
             FITTED.calibrate(DIGITS[:2], [1, 1, 2])
         with pytest.raises(NotFittedError):
-            DiscriminativeKMeans().calibrate(DIGITS, NUMBERS)
+            grown().calibrate(DIGITS, NUMBERS)
 
 
 # --- files and other estimators ---------------------------------------------------------------
@@ -254,7 +255,7 @@ class TestFiles:
     def test_model_files_and_onnx(self, tmp_path, dtype):
         X = IRIS.astype(dtype)
         names = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
-        model = DiscriminativeKMeans(6).fit(X[::2], names[::2]).calibrate(X[1::2], names[1::2])
+        model = grown(6).fit(X[::2], names[::2]).calibrate(X[1::2], names[1::2])
         model.save(tmp_path / "model.dkm")
         again = load(tmp_path / "model.dkm")
         assert again.temperature_ == model.temperature_
@@ -272,7 +273,7 @@ class TestFiles:
     def test_onnx_on_prototypes_ties_and_one_class(self):
         for y, rows in (([0, 0, 1, 1], [[0.0], [1.5], [3.0], [4.0]]), ([0] * 4, [[0.0], [9.0]])):
             X = np.array([[0.0], [0.0], [3.0], [3.0]])
-            model = DiscriminativeKMeans().fit(X, y).calibrate(X, y)
+            model = grown().fit(X, y).calibrate(X, y)
             session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
             _, shares = session.run(["label", "probabilities"], {"features": np.array(rows)})
             np.testing.assert_allclose(shares, model.predict_proba(np.array(rows)), atol=1e-12)
@@ -281,7 +282,7 @@ class TestFiles:
         from dkmeans.files import calibrated
         from dkmeans.files.refusal import RefusedError
 
-        model = DiscriminativeKMeans(6).fit(IRIS, SPECIES).calibrate(IRIS, SPECIES)
+        model = grown(6).fit(IRIS, SPECIES).calibrate(IRIS, SPECIES)
         arrays_, entry = calibrated.describe(model._fitted.calibration)
         for wrong in ({"temperature": 0.0}, {"temperature": "1"}, {}, [], {"temperature": np.nan}):
             with pytest.raises(RefusedError):

@@ -70,12 +70,12 @@ def test_without_an_extra_the_command_says_what_to_install(missing):
 
 def test_options_offer_what_the_library_knows():
     from dkmeans.cli.options import GrowthOption, MetricOption, RefineOption
-    from dkmeans.geometry import METRICS
+    from dkmeans.geometry import AUTO, METRICS
     from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 
     for offered, known in (
         (GrowthOption, GROWTH_RULES),
-        (MetricOption, METRICS),
+        (MetricOption, [AUTO, *METRICS]),
         (RefineOption, [*REFINEMENTS, "none"]),
     ):
         assert {option.value for option in offered} == set(known)

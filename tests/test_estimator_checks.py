@@ -8,16 +8,18 @@ os.environ.setdefault(
     "SCIPY_ARRAY_API", "1"
 )  # lets the array API check run; before SciPy is loaded
 
+from models import grown
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from dkmeans import DiscriminativeKMeans, DiscriminativeKMedoids, Landmarks
 
 QUICK = [
     DiscriminativeKMeans(),
-    DiscriminativeKMeans(max_clusters=10, growth="paper", repulsion=0.25),
-    DiscriminativeKMeans(prune=True, min_cluster_size=2),
-    DiscriminativeKMeans(growth="paper"),
-    DiscriminativeKMeans(metric="cosine"),
+    grown(),
+    grown(10, growth="paper", repulsion=0.25),
+    grown(prune=True, min_cluster_size=2),
+    DiscriminativeKMeans.paper(),
+    grown(metric="cosine"),
     DiscriminativeKMedoids(),
     DiscriminativeKMedoids(max_medoids=None),
     DiscriminativeKMedoids(max_medoids=10, metric="manhattan"),
@@ -26,27 +28,20 @@ QUICK = [
     Landmarks(10, metric="cityblock", selection="medoids"),
     Landmarks(10, metric="precomputed"),
 ]
-SLOW = [
-    DiscriminativeKMeans(max_clusters=10, refine="margin"),
-    DiscriminativeKMeans(max_clusters="auto"),
-    DiscriminativeKMeans(metric="learned"),
+# What the defaults consist of; `make studies` runs the checks of each part alone.
+PARTS = [
+    grown(10, refine="margin"),
+    grown("auto"),
+    grown(metric="learned"),
 ]
-# Checks that make dozens of fits: of every sparse format, and of data sets of every kind. With slow
-# options they are for `make studies`.
-MANY_FITS = {
-    "check_estimator_sparse_matrix",
-    "check_estimator_sparse_array",
-    "check_classifiers_train",
-}
 
 
 def checks():
     """Yield every estimator with each of its checks."""
-    for estimator in (*QUICK, *SLOW):
+    for estimator in (*QUICK, *PARTS):
+        marks = [pytest.mark.study] if any(estimator is part for part in PARTS) else []
         for instance, check in estimator_checks_generator(estimator):
             name = check.func.__name__
-            is_slow = name in MANY_FITS and any(estimator is slow for slow in SLOW)
-            marks = [pytest.mark.study] if is_slow else []
             yield pytest.param(instance, check, marks=marks, id=f"{estimator!r}-{name}")
 
 

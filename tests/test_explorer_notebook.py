@@ -89,9 +89,11 @@ def test_widget_in_jupyterlab(tmp_path):
         outside = []
         context.on(
             "request",
-            lambda request: outside.append(request.url)
-            if not request.url.startswith((address, "data:", "blob:"))
-            else None,
+            lambda request: (
+                outside.append(request.url)
+                if not request.url.startswith((address, "data:", "blob:"))
+                else None
+            ),
         )
         page = context.new_page()
         page.goto(f"{address}/lab/tree/iris.ipynb?token={token}")

@@ -37,7 +37,14 @@ def test_each_row_tells_of_the_model_that_at_gives(digits, parameters):
     X, y = digits
     model = grown(**parameters).fit(X, y)
     path = model.path_
-    assert path.columns == ("clusters", "training_error", "heldout_error", "cost", "inertia")
+    assert path.columns == (
+        "clusters",
+        "training_error",
+        "heldout_error",
+        "cost",
+        "inertia",
+        "refined",
+    )
     assert path.clusters[0] == 1
     assert path.clusters[-1] == model.n_clusters_
     assert (np.diff(path.clusters) > 0).all()
@@ -87,11 +94,64 @@ def test_at_takes_the_most_clusters_that_are_at_most_k(digits):
     for k in (1, 12, 16, 30, 49, 50, 1000):
         there = model.at(k)
         assert there.n_clusters_ == max(c for c in counts if c <= k)
-        assert there.max_clusters == k
+        assert there.max_clusters == there.n_clusters_
     np.testing.assert_array_equal(model.at(50).labels_, model.labels_)
     np.testing.assert_array_equal(model.at(50).cluster_centers_, model.cluster_centers_)
     assert model.max_clusters == 50
     assert model.n_clusters_ == 50
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_model_on_the_path_is_refined_if_the_rows_are_given(digits, metric):
+    X, y = digits
+    w = np.arange(len(y)) % 3
+    plain = grown(30, metric=metric).fit(X, y, w)
+    refined = grown(30, metric=metric, refine="margin").fit(X, y, w)
+    there = plain.at(30, X, y, w)
+    np.testing.assert_array_equal(there.cluster_centers_, refined.cluster_centers_)
+    np.testing.assert_array_equal(there.labels_, refined.labels_)
+    assert there.path_.refined.tolist() == [True]
+    few = refined.at(16)
+    np.testing.assert_array_equal(few.cluster_centers_, plain.at(16).cluster_centers_)
+    better = refined.at(16, X, y, w)
+    assert better.n_clusters_ == few.n_clusters_ == 16
+    assert better.cluster_ids_.tolist() == few.cluster_ids_.tolist()
+    assert better.score(X, y, w) > few.score(X, y, w)
+    assert set(better.changes_.change) == {"moved"}
+
+
+def test_a_model_on_the_path_says_whether_it_is_refined(digits):
+    X, y = digits
+    model = grown(30, refine="margin").fit(X, y)
+    assert model.path_.refined.tolist() == [False] * (len(model.path_) - 1) + [True]
+    assert "1 of them refined" in repr(model.path_)
+    few = model.at(20)
+    assert (few.n_clusters_, few.max_clusters, few.refine) == (16, 16, None)
+    assert (model.at(30).max_clusters, model.at(30).refine) == (30, "margin")
+    assert (model.at(20, X, y).max_clusters, model.at(20, X, y).refine) == (16, "margin")
+    assert "none of them refined" in repr(grown(20).fit(X, y).path_)
+    auto = grown("auto", refine="margin").fit(X, y)
+    assert auto.path_.refined.tolist() == [False] + [True] * (len(auto.path_) - 1)
+    assert auto.at(int(auto.path_.clusters[1])).refine == "margin"
+    assert auto.at(1).refine is None
+
+
+def test_a_learned_metric_is_refined_with_the_model(digits):
+    X, y = digits
+    model = grown(30, metric="learned").fit(X, y)
+    few, better = model.at(16), model.at(16, X, y)
+    assert few.components_.shape == better.components_.shape
+    assert (few.components_ != better.components_).any()
+    assert better.score(X, y) > few.score(X, y)
+
+
+def test_rows_to_refine_on_have_classes_of_the_model(digits):
+    X, y = digits
+    model = grown(20).fit(X, y)
+    with pytest.raises(ValueError, match="y has the class 10, for which the model has no"):
+        model.at(20, X, np.where(np.arange(len(y)) == 3, 10, y))
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.at(10, X[:, :3], y)
 
 
 def test_at_says_what_is_wrong(digits):

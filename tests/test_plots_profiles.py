@@ -82,6 +82,17 @@ def test_steps_are_undone_where_they_can_be(step):
     np.testing.assert_allclose(np.column_stack([column.values for column in columns]), expected)
 
 
+def test_means_of_rows_stand_in_for_prototypes():
+    X, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), grown(6, refine="margin")).fit(X, y)
+    display = PrototypeProfilesDisplay.from_estimator(pipeline, X)
+    cells = pipeline[-1].predict_cluster(pipeline[0].transform(X))
+    expected = [X[cells == i].mean(axis=0) for i in range(6)]
+    values = np.column_stack([column.values for column in display.columns])
+    np.testing.assert_allclose(values, expected)
+    assert display.ax_.get_title() == "6 prototypes, means of their rows"
+
+
 @pytest.mark.parametrize("n_classes", [3, 12])
 def test_parallel_coordinates_have_a_line_per_prototype(n_classes):
     rng = np.random.default_rng(0)

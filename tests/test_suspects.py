@@ -265,9 +265,6 @@ def test_bad_input():
         model.suspects(np.where(np.arange(120)[:, None] == 0, np.nan, X), y)
     with pytest.raises(ValueError, match="fitted"):
         grown().suspects()
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match="rows in memory"):
-        model.suspects(da.from_array(X), y)
 
 
 def test_images():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dkmeans.condenser import Condensed, Condenser, condense
-    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+    from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
     from dkmeans.explorer.explore import explore
     from dkmeans.files.model_file import ModelFileError, load, save
     from dkmeans.files.onnx_graph import to_onnx
@@ -23,6 +23,7 @@ __all__ = [
     "Landmarks",
     "ModelFileError",
     "OverfittingWarning",
+    "ScaleWarning",
     "__version__",
     "condense",
     "explore",

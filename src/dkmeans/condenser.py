@@ -1,7 +1,7 @@
 """Condense a labelled data set: `condense`, and `Condenser` for pipelines."""
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.questions.condense import KINDS, Keep, choose_representatives
 from dkmeans.questions.nearest_prototype import hashes
+from dkmeans.sources.stored_rows import training_blocks, unlabelled_rows
 
 
 class Condensed(NamedTuple):
@@ -49,7 +50,7 @@ class Condensed(NamedTuple):
 
 def condense(
     X: Any,
-    y: Any,
+    y: Any = None,
     n: int | float | Literal["auto"] | None = 0.05,
     *,
     keep: Keep = "prototypes",
@@ -61,9 +62,10 @@ def condense(
     Parameters
     ----------
     X : array-like, CSR matrix or DataFrame of shape (n_samples, n_features)
-        Rows.
+        Rows, or other data that `DiscriminativeKMeans.fit` takes, which is read block by block:
+        then rows that are kept are an array or a CSR matrix.
     y : array-like of shape (n_samples,)
-        Class labels.
+        Class labels, or what `fit` takes in their place.
     n : int, float, "auto" or None, default=0.05
         Largest number of rows to keep: an integer; a share of the rows between 0 and 1, where
         identical rows count once and rows of weight 0 do not count; "auto" to choose it on held-out
@@ -243,19 +245,21 @@ def _condense(
         raise InvalidParameterError(
             f"keep={keep!r} is not accepted: it must be 'prototypes' or 'exemplars'."
         )
-    if is_dask(X) or isinstance(X, str) or not (hasattr(X, "shape") or isinstance(X, Sequence)):
-        raise TypeError(
-            f"X is a {type(X).__name__}; condense needs rows in memory: an array, a CSR matrix or "
-            "a DataFrame."
-        )
+    given = X, y, sample_weight
+    stored = training_blocks(model, X, y, sample_weight)
+    if stored is not None:
+        X, y, sample_weight = stored.rows.X, stored.rows.y, stored.rows.sample_weight
+        if not is_dask(given[0]):  # a cluster fits the rows that it has
+            given = stored, None, None
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     weights = check_sample_weight(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
     budget = _budget(n, y, lambda: _count_items(model, X, weights))
-    model.set_params(max_clusters=budget).fit(X, y, sample_weight)
+    model.set_params(max_clusters=budget).fit(*given)
+    rows = X if stored is None else stored
     kept = choose_representatives(
         model._fitted,
-        validation.check_rows(model, X),
+        unlabelled_rows(model, validation.check_rows, rows).X,
         np.searchsorted(model.classes_, np.asarray(as_labels(y)).ravel()),
         weights,
         keep,

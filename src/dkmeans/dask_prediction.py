@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.dask_collections import check_numbers, is_dask
+from dkmeans.data.dask_collections import check_numbers, is_dask, split_column
 
 
 def accepts_dask(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -25,6 +25,8 @@ def computed_score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Compute the accuracy for a Dask collection."""
     from sklearn.metrics import accuracy_score
 
+    X, y = split_column(X, y, "y")
+    X, sample_weight = split_column(X, sample_weight, "sample_weight")
     parts = estimator.predict(X), y, sample_weight
     predicted, y, sample_weight = (p.compute() if is_dask(p) else p for p in parts)
     return float(accuracy_score(y, predicted, sample_weight=sample_weight))

@@ -28,7 +28,7 @@ from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
-from dkmeans.fit_warnings import OverfittingWarning, warn_about
+from dkmeans.fit_warnings import OverfittingWarning, ScaleWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
 from dkmeans.questions import (
@@ -42,9 +42,15 @@ from dkmeans.questions import (
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.sources.stored_rows import (
+    labelled_blocks,
+    labelled_rows,
+    score_blocks,
+    unlabelled_rows,
+)
 from dkmeans.summary import to_html
 
-__all__ = ["DiscriminativeKMeans", "OverfittingWarning"]
+__all__ = ["DiscriminativeKMeans", "OverfittingWarning", "ScaleWarning"]
 
 
 class DiscriminativeKMeans(
@@ -57,14 +63,20 @@ class DiscriminativeKMeans(
 ):
     """Cluster labelled data into prototypes that separate the classes.
 
-    All rows start in one cluster. A cluster that holds more than one class splits, one child per
-    class, and the children push each other apart; a cluster of one class moves to its mean. What
-    remains is a small set of labelled prototypes, dense where classes meet and sparse where they
-    do not. They are also a nearest-prototype classifier. The method is deterministic.
+    Prototypes grow from a single one: clusters that hold several classes split, so there are many
+    where classes meet and few elsewhere. By default their number is chosen on held-out rows. Then
+    they are refined: moved so that rows lie farther from the border of their class, together with a
+    metric that is learned, in which neither units nor irrelevant features matter. The result is a
+    small set of labelled prototypes, which is also a nearest-prototype classifier. The method is
+    deterministic.
+
+    It is based on a paper, in which a cluster that holds more than one class splits, one child per
+    class, and the children push each other apart, while a cluster of one class moves to its mean,
+    until every cluster is of one class. `DiscriminativeKMeans.paper()` does exactly this.
 
     Parameters
     ----------
-    max_clusters : int, "auto" or None, default=None
+    max_clusters : int, "auto" or None, default="auto"
         Largest number of clusters, at least the number of classes. Every class gets a cluster,
         unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
         rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
@@ -75,17 +87,18 @@ class DiscriminativeKMeans(
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
-        the cell's weight that belongs to other classes.
+        the cell's weight that belongs to other classes. `growth="best"` does not use it.
     growth : {"best", "paper"}, default="best"
         How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
         cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
         follows the rounds of the paper exactly and stops at the budget. Continuing an earlier fit
         always follows the paper.
-    refine : {"margin", None}, default=None
+    refine : {"margin", None}, default="margin"
         "margin" moves the prototypes after growth so that rows lie farther from the border of their
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
-    metric : {"euclidean", "cosine", "learned"}, default="euclidean"
+    metric : {"auto", "euclidean", "cosine", "learned"}, default="auto"
+        "auto" is "learned" for up to 4096 features, and "euclidean" for more.
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
         prototypes. "learned" standardises the features and learns a linear projection of them
@@ -192,9 +205,9 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    At convergence every training label is fitted, noise included: set `max_clusters` or
-    `min_cluster_size` if labels are uncertain. Distances are Euclidean by default, so scale
-    features that have different units, or use `metric="learned"`.
+    With `max_clusters=None` every training label is fitted, noise included: set a number or
+    `min_cluster_size` if labels are uncertain. With `metric="euclidean"`, scale features that have
+    different units.
 
     Examples
     --------
@@ -217,12 +230,12 @@ class DiscriminativeKMeans(
 
     def __init__(
         self,
-        max_clusters: int | Literal["auto"] | None = None,
+        max_clusters: int | Literal["auto"] | None = "auto",
         *,
         repulsion: float | Literal["size"] = "size",
         growth: Literal["best", "paper"] = "best",
-        refine: Literal["margin"] | None = None,
-        metric: Literal["euclidean", "cosine", "learned"] = "euclidean",
+        refine: Literal["margin"] | None = "margin",
+        metric: Literal["auto", "euclidean", "cosine", "learned"] = "auto",
         n_components: int | None = None,
         min_cluster_size: float | None = None,
         max_iter: int = 300,
@@ -340,25 +353,52 @@ class DiscriminativeKMeans(
         how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
         return self._fit(X, y, sample_weight, how, classes)
 
-    def at(self, k: int) -> Self:
+    def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k clusters that the fit passed through.
 
-        Nothing is fitted again.
+        Nothing is fitted again. So the model is as growth left it, unless `path_` says that it was
+        refined. If the rows are given, its prototypes are refined on them, and a learned metric
+        with them.
 
         Parameters
         ----------
         k : int
             Largest number of clusters; `path_` lists the available ones.
+        X : array-like or CSR matrix of shape (n_samples, n_features), optional
+            The rows of the fit, to refine the model on them.
+        y : array-like of shape (n_samples,), optional
+            Their class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights.
 
         Returns
         -------
         model : DiscriminativeKMeans
-            A new estimator with `max_clusters=k`. It has no `labels_`, unless k is the number of
-            clusters of this one.
+            A new estimator with `max_clusters` set to its number of clusters, and `refine=None` if
+            it was not refined. It has `labels_` if it was refined here, or if it has as many
+            clusters as this one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMeans
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = DiscriminativeKMeans(40, metric="euclidean").fit(X, y)
+        >>> model.at(20).refine, model.at(20, X, y).refine
+        (None, 'margin')
+        >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
+        True
         """
         validation.check_at(self, k)
-        model: Self = clone(self).set_params(max_clusters=k)
-        return model._publish(self._fitted.at(k))
+        fitted = self._fitted.at(k)
+        model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
+        model._publish(fitted)
+        if X is not None:
+            model.set_params(refine=self.refine or "margin")
+            return model._fit(X, y, sample_weight, Continuation.REFINE)
+        if fitted is not self._fitted and not self._fitted.refined_at(k):
+            model.set_params(refine=None)
+        return model
 
     @accepts_dask
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -377,17 +417,17 @@ class DiscriminativeKMeans(
         nearest = self.predict_cluster(X)
         return self._fitted.cluster_classes[nearest]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, or a Dask collection.
+            Rows, or other data that `fit` takes, which is read block by block.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights.
+            Weights, or what `fit` takes in their place.
 
         Returns
         -------
@@ -395,6 +435,10 @@ class DiscriminativeKMeans(
         """
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
+        check_is_fitted(self)
+        blocks = labelled_blocks(self, X, y, sample_weight)
+        if blocks is not None:
+            return score_blocks(self, blocks)
         return float(super().score(X, as_labels(y), sample_weight))
 
     @accepts_dask
@@ -535,7 +579,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, in memory.
+            Rows, or other data that `fit` takes, which is read block by block; labels are not
+            needed.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -564,12 +609,8 @@ class DiscriminativeKMeans(
         >>> bool((why.parts.sum(axis=1) == why.squared_margin).all())
         True
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask collection, which explain does not take: pass rows in memory, for "
-                "instance X.compute(), or explain one partition at a time."
-            )
-        X = validation.check_raw_rows(self, X)
+        check_is_fitted(self)
+        X = unlabelled_rows(self, validation.check_raw_rows, X).X
         return explain(self._fitted, X, threads_of(self), features=features)
 
     def suspects(
@@ -584,11 +625,12 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), optional
-            The rows. Without them, the last call must have been `fit`, and each row is assumed to
-            lie at the mean of the rows of its class in its cell. With them the list is more
-            precise, and any model can be used: loaded, edited, `at(k)`, or after `partial_fit`.
+            The rows, or other data that `fit` takes, which is read block by block. Without them,
+            the last call must have been `fit`, and each row is assumed to lie at the mean of the
+            rows of its class in its cell. With them the list is more precise, and any model can be
+            used: loaded, edited, `at(k)`, or after `partial_fit`.
         y : array-like of shape (n_samples,), optional
-            Their labels, if X is given.
+            Their labels, if X is given, or what `fit` takes in their place.
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
@@ -617,9 +659,10 @@ class DiscriminativeKMeans(
         if X is None:
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
-            X = check_rows(self, X)
-            classes = label_errors.known_classes(self._fitted.classes, y, X.shape[0])
-            weights = check_sample_weight(sample_weight, X.shape[0])
+            given = labelled_rows(self, check_rows, X, y, sample_weight)
+            X = given.X
+            classes = label_errors.known_classes(self._fitted.classes, given.y, X.shape[0])
+            weights = check_sample_weight(given.sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
         return label_errors.list_suspects(self._fitted, rows, n)
 
@@ -678,7 +721,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows of the known classes that were **not** used in the fit; labels are not needed.
+            Rows of the known classes that were **not** used in the fit, or other data that `fit`
+            takes, which is read block by block; labels are not needed.
             Prototypes are nearer to training rows than to new ones, so thresholds from training
             rows would be too low, and would reject too many rows.
         false_alarm_rate : float between 0 and 1, default=0.05
@@ -710,8 +754,7 @@ class DiscriminativeKMeans(
         """
         check_is_fitted(self)
         reject.check_options(false_alarm_rate, per)
-        _check_in_memory(X, "set_rejection")
-        X = check_rows(self, X)
+        X = unlabelled_rows(self, check_rows, X).X
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
@@ -912,7 +955,7 @@ class DiscriminativeKMeans(
         self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        warn_about(self._fitted, self, how, stacklevel=3)
+        warn_about(self, X, how, stacklevel=3)
         return self
 
     @with_callbacks

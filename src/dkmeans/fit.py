@@ -143,7 +143,8 @@ def _grow_and_refine(
         ended = run.on_all_rows(ended)
         errors = run.rows.errors(ended.prototypes.classes)
         records.append(ended.record(weight_unit))
-    trail.add(waypoint(run, ended, errors))
+    last = waypoint(run, ended, errors)
+    trail.add(last)
     # A refinement that was ended early does not count, so its passes are not in the history.
     history = History.from_records([r for r in records if r["round"] <= ended.round])
-    return Growth(ended, history, trail)
+    return Growth(ended, last.earlier_rows, history, trail)

@@ -1,53 +1,156 @@
-"""Warnings about the result of a fit."""
+"""Warnings about settings without effect, about the data, and about the result of a fit."""
 
 import warnings
+from os import PathLike
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.validation import check_raw_rows
 from dkmeans.fitted import Fitted
+from dkmeans.geometry import Euclidean
 from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
-_MIN_SHARE = 0.25  # of the rows
+_MIN_SHARE = 0.1  # of the rows
+# Shares of the variance of all features that one of them may have: whatever their number, and if it
+# is so many times the mean.
+DOMINANT_SHARE = 0.95
+MAIN_SHARE, TIMES_MEAN = 0.5, 10
+SAMPLE_ROWS = 10_000  # from which variances are estimated
 
 
 class OverfittingWarning(UserWarning):
     """A converged fit has a prototype for a large share of the rows."""
 
 
-def warn_about(fitted: Fitted, estimator: Any, how: Continuation, stacklevel: int) -> None:
-    """Warn about overfitting, if all rows were given, and about fits that could not go on.
+class ScaleWarning(UserWarning):
+    """One feature decides nearly all distances, probably because of its unit."""
 
-    These ran out of rounds, or had to keep a number of clusters that was chosen on few rows.
+
+def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> None:
+    """Warn about what a fit was asked to do, and about what has become of it.
+
+    Parameters
+    ----------
+    estimator : DiscriminativeKMeans
+        Fitted.
+    X : as in `DiscriminativeKMeans.fit`
+        Its rows.
+    how : Continuation
+    stacklevel : int
+        That of the caller, as in `warnings.warn`.
     """
-    k, budget, labels = fitted.n_clusters, estimator.max_clusters, fitted.labels
-    n_rows = 0 if labels is None else len(labels)
-    if (
-        how is not Continuation.NEW_ROWS
-        and budget is None
-        and k > max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
-    ):
-        warnings.warn(
-            f"{k} of {n_rows} rows' worth of prototypes ({k / n_rows:.0%}) were needed to fit "
-            "every label, so noise is probably fitted too: set max_clusters (a budget, or "
-            "'auto') or min_cluster_size.",
-            OverfittingWarning,
-            stacklevel=stacklevel + 1,
-        )
-    if how is Continuation.NEW_ROWS and budget == "auto":
-        warnings.warn(
-            'max_clusters="auto" keeps the number of clusters that the first call chose on its '
-            f"rows alone, so there are {k} clusters now: set max_clusters to the number that all "
-            "batches together need.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
-        )
+    fitted: Fitted = estimator._fitted
+    texts: list[tuple[type[Warning], str | None]] = [
+        (OverfittingWarning, _overfitting(fitted, estimator, how)),
+        (UserWarning, _kept_number(fitted, estimator, how)),
+        (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
+        (UserWarning, _idle_repulsion(estimator, how)),
+        (UserWarning, _idle_refinement(fitted, estimator, how)),
+        (ScaleWarning, _dominant_feature(fitted, estimator, X, how)),
+    ]
+    for category, text in texts:
+        if text is not None:
+            warnings.warn(text, category, stacklevel=stacklevel + 1)
+
+
+def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look at the share of the rows that became prototypes, if all rows were given."""
+    k, n_rows = fitted.n_clusters, 0 if fitted.labels is None else len(fitted.labels)
+    few = max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
+    if how is Continuation.NEW_ROWS or estimator.max_clusters is not None or k <= few:
+        return None
+    return (
+        f"{k} of {n_rows} rows' worth of prototypes ({k / n_rows:.0%}) were needed to fit "
+        "every label, so noise is probably fitted too: set max_clusters (a budget, or "
+        "'auto') or min_cluster_size."
+    )
+
+
+def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look for a number of clusters that was chosen on few rows, and kept."""
+    if how is not Continuation.NEW_ROWS or estimator.max_clusters != "auto":
+        return None
+    return (
+        'max_clusters="auto" keeps the number of clusters that the first call chose on its rows '
+        f"alone, so there are {fitted.n_clusters} clusters now: set max_clusters to the number "
+        "that all batches together need."
+    )
+
+
+def _no_convergence(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look whether a fit ran out of rounds."""
+    budget = estimator.max_clusters
     finished = fitted.converged or fitted.n_iter < estimator.max_iter
-    if not finished and not (budget == "auto" or (budget is not None and k >= budget)):
-        warnings.warn(
-            f"No convergence in max_iter={estimator.max_iter} rounds: raise max_iter, or set "
-            "max_clusters to stop at a budget.",
-            ConvergenceWarning,
-            stacklevel=stacklevel + 1,
-        )
+    at_budget = budget == "auto" or (budget is not None and fitted.n_clusters >= budget)
+    if finished or at_budget or how is Continuation.REFINE:
+        return None
+    return (
+        f"No convergence in max_iter={estimator.max_iter} rounds: raise max_iter, or set "
+        "max_clusters to stop at a budget."
+    )
+
+
+def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
+    """Look for a repulsion that was set; fits that continue follow the paper, and use it."""
+    idle = estimator.growth == "best" and estimator.repulsion != "size"
+    if how is not Continuation.FRESH or not idle or estimator.warm_start:
+        return None
+    return (
+        f"repulsion={estimator.repulsion!r} has no effect with growth='best': set growth='paper' "
+        "for the rounds of the paper, which use it, or leave it out."
+    )
+
+
+def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look whether refinement had nothing to do, as growth had already fitted every label."""
+    converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
+    if how is not Continuation.FRESH or estimator.refine is None or not converged_to_many:
+        return None
+    phase, inertia = fitted.history.phase, fitted.history.inertia
+    grown = np.flatnonzero(phase != "refine")
+    if not len(grown) or inertia[grown[-1]] != inertia[-1]:
+        return None
+    return (
+        f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every label "
+        "is fitted: set max_clusters to a number or 'auto', or refine=None."
+    )
+
+
+def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
+    """Look for a feature that has nearly all of the variance, if rows are in memory."""
+    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
+        return None
+    if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
+        return None
+    step = max(1, len(fitted.labels if fitted.labels is not None else ()) // SAMPLE_ROWS)
+    shares = _shares_of_variance(check_raw_rows(estimator, X[::step]))
+    top = int(np.argmax(shares))
+    share, d = shares[top], len(shares)
+    dominant = share > DOMINANT_SHARE or (share > MAIN_SHARE and share > TIMES_MEAN / d)
+    if d < 2 or not dominant:
+        return None
+    names = fitted.feature_names
+    name = f"number {top}" if names is None else repr(str(names[top]))
+    return (
+        f"Feature {name} has {share:.1%} of the variance of all {d} features, so it decides most "
+        "distances: use metric='learned', or scale the features, for instance with "
+        "sklearn.preprocessing.StandardScaler."
+    )
+
+
+def _shares_of_variance(X: Any) -> npt.NDArray[np.float64]:
+    """Return the share of each feature; nan if nothing varies, or too much."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if sp.issparse(X):
+            X = X.astype(np.float64)
+            means = np.asarray(X.mean(axis=0)).ravel()
+            variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
+        else:
+            variances = X.var(axis=0, dtype=np.float64)
+        return np.asarray(variances / variances.sum(), dtype=np.float64)

@@ -149,24 +149,34 @@ class Fitted(Predictor):
         """Continue the tree, with class numbers of a larger set of classes."""
         return TreeLog(self.tree, np.asarray(np.searchsorted(classes, self.tree.label)))
 
-    def at(self, k: int) -> "Fitted":
-        """Return the model that growth passed through with the most clusters up to k."""
+    def refined_at(self, k: int) -> bool:
+        """Return whether the model of `at(k)` was refined."""
+        path = self._way()
+        return path.waypoints[path.find(k)].refined
+
+    def _way(self) -> GrowthPath:
+        """Return the models with fewer clusters."""
         if self.growth_path is None:
             raise ValueError(
                 "The model comes from a file without the models on the way: fit again, or save it "
                 "with_path=True."
             )
-        which = self.growth_path.find(k)
-        waypoint = self.growth_path.waypoints[which]
+        return self.growth_path
+
+    def at(self, k: int) -> "Fitted":
+        """Return the model that growth passed through with the most clusters up to k."""
+        path = self._way()
+        which = path.find(k)
+        waypoint = path.waypoints[which]
         if len(waypoint) == self.n_clusters:
             return self
-        history, call = self.growth_path.history, self.growth_path.call
-        tree = self.growth_path.tree.until(call, waypoint.round)
+        history, call = path.history, path.call
+        tree = path.tree.until(call, waypoint.round)
         return replace(
             self,
             prototypes=waypoint.prototypes,
             geometry=waypoint.geometry,
-            sizes=self.growth_path.sizes[which],
+            sizes=path.sizes[which],
             exemplars=np.full(len(waypoint), -1),  # the rows of that moment were not kept
             n_iter=waypoint.round,
             converged=False,

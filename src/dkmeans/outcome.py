@@ -24,6 +24,7 @@ class Growth:
     """The rounds of a run."""
 
     state: State  # the last one
+    earlier_rows: EarlierRows  # all rows, as its prototypes stand for them
     history: History
     trail: Trail
 
@@ -39,7 +40,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
     if conflicts:  # a row must not be the exemplar of a class that it was not given
         relabelled = np.flatnonzero(rows.classes() != training.y)
     exemplars = rows.exemplars(now, relabelled)
-    earlier = run.all_rows(state)
+    earlier = growth.earlier_rows
     tree = run.tree.to_tree(training.classes)
     if state.earlier_rows is None:
         sizes = exact_totals(labels, training.sample_weight, len(now))
@@ -95,6 +96,7 @@ def _path(
         heldout_error=[w.heldout_error for w in waypoints],
         cost=[w.cost for w in waypoints],
         inertia=[w.inertia * unit for w in waypoints],
+        refined=[w.refined for w in waypoints],
     )
     sizes = [_sizes(training, unit, w.prototypes, w.earlier_rows) for w in waypoints]
     tree = log.to_tree(training.classes)

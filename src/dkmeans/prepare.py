@@ -14,7 +14,7 @@ import numpy as np
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.geometry import LEARNED, Geometry, Learned, geometry_of, name_of
+from dkmeans.geometry import LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.tally import exact_totals
@@ -79,11 +79,15 @@ def prepare(
         if journal is not None:
             ending.enter_context(journal)
         training, stream = _read(estimator, X, y, sample_weight, how, classes, ending)
+        if before is not None and how is Continuation.REFINE:
+            validation.check_known_classes(before.classes, training.classes)
         start = None if before is None else _start(estimator, before, training, how)
         if journal is not None:
             journal.expect("classes", repr(training.classes.tolist()))
             journal.expect("prototypes to go on from", _digest(how, start))
         budget = estimator.max_clusters
+        earlier = None if before is None else before.geometry
+        metric = choose_metric(estimator.metric, training.names["n_features_in_"], earlier)
         source = growth_rows.make_source(
             training,
             stream,
@@ -95,13 +99,13 @@ def prepare(
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
-            learned=_learned_start(estimator, before),
+            learned=_learned_start(estimator, metric, earlier),
         )
         ending.callback(source.rows.close)
         yield PreparedFit(
             training=training,
             source=source,
-            rules=_rules(estimator, training, source, how, before),
+            rules=_rules(estimator, metric, training, source, how, before),
             how=how,
             before=before,
             start=start,
@@ -164,6 +168,7 @@ def _total_weight(training: validation.Training) -> float:
 
 def _rules(
     estimator: Any,
+    metric: str,
     training: validation.Training,
     source: growth_rows.Source,
     how: Continuation,
@@ -186,33 +191,30 @@ def _rules(
         min_weights,
         estimator.prune,
         growth=estimator.growth,
-        refine=_refinement(estimator, how),
-        geometry=geometry_of(estimator.metric) if source.learned is None else source.learned,
+        refine=_refinement(estimator, metric, how),
+        geometry=geometry_of(metric) if source.learned is None else source.learned,
         continuation=how,
     )
 
 
-def _refinement(estimator: Any, how: Continuation) -> str | None:
+def _refinement(estimator: Any, metric: str, how: Continuation) -> str | None:
     """Return the name of the refinement; a metric is learned by refinement, too."""
     if how is Continuation.NEW_ROWS:  # refinement needs all rows
         return None
-    return "margin" if estimator.metric == LEARNED else estimator.refine
+    return "margin" if metric == LEARNED else estimator.refine
 
 
-def _learned_start(estimator: Any, before: Fitted | None) -> growth_rows.LearnedStart | None:
+def _learned_start(
+    estimator: Any, metric: str, earlier: Geometry | None
+) -> growth_rows.LearnedStart | None:
     """Return how the metric is learned, if it is; a fit that continues keeps it."""
-    earlier = None
-    if before is not None:
-        earlier = before.geometry if isinstance(before.geometry, Learned) else None
-        if (estimator.metric == LEARNED) != (earlier is not None):
-            raise ValueError(
-                f"metric={estimator.metric!r} cannot continue a fit with "
-                f"metric={name_of(before.geometry)!r}, as their prototypes are points of different "
-                "spaces: fit anew, with warm_start=False."
-            )
-    if estimator.metric != LEARNED:
-        return None
-    return growth_rows.LearnedStart(estimator.n_components, earlier)
+    learned = earlier if isinstance(earlier, Learned) else None
+    if earlier is not None and (metric == LEARNED) != (learned is not None):
+        raise ValueError(
+            f"metric={estimator.metric!r} cannot continue a fit with metric={name_of(earlier)!r}, "
+            "as their prototypes are points of different spaces: fit anew, with warm_start=False."
+        )
+    return growth_rows.LearnedStart(estimator.n_components, learned) if metric == LEARNED else None
 
 
 def _open_journal(estimator: Any) -> Journal | None:

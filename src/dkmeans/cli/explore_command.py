@@ -195,7 +195,7 @@ def _fitted(rows: Rows, table: Source | None, wanted: Wanted, fitting: FitOption
         model = make_pipeline(StandardScaler(), model)
     step = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
     weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
-    fit_with_progress(lambda: model.fit(rows.X, rows.y, **weight), fitting, stderr())
+    fit_with_progress(model, lambda: model.fit(rows.X, rows.y, **weight), fitting, stderr())
     if len(LoadedModel(model).core.classes_) < 2:
         raise InputError("All rows have the same label; two classes are needed.")
     return model

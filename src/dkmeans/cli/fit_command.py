@@ -143,15 +143,17 @@ def fit_rows(model: Any, rows: Rows, options: FitOptions, console: Any) -> float
         else:
             _fit_arrays(model, rows)
 
-    return fit_with_progress(fit, options, console)
+    return fit_with_progress(model, fit, options, console)
 
 
-def fit_with_progress(fit: Callable[[], Any], options: FitOptions, console: Any) -> float:
-    """Call a function that fits, as `fit_rows` does."""
+def fit_with_progress(
+    model: Any, fit: Callable[[], Any], options: FitOptions, console: Any
+) -> float:
+    """Call a function that fits a model, as `fit_rows` does."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        refine = getattr(LoadedModel(model).core, "refine", None)
+        refine = None if options.refine == NONE else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
         with progress, listening(progress.hear):
             fit()

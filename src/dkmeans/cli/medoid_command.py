@@ -1,5 +1,6 @@
 """`dkmeans fit --precomputed`: from a matrix of distances to a model file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.distance_files import open_distances, read_labels
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import FitOptions, budget_of, fit_rows
+from dkmeans.cli.fit_command import NONE, FitOptions, budget_of, fit_rows
 from dkmeans.cli.fit_report import Errors, report
 from dkmeans.cli.labelled_rows import Labelled
 from dkmeans.cli.loaded_model import LoadedModel
@@ -53,7 +54,7 @@ def run_fit_distances(
     console = stderr()
     if options.max_clusters is None and not options.quiet:
         say(console, "The number of medoids is chosen on held-out rows; --max-clusters sets it.")
-    seconds = fit_rows(model, rows, options, console)
+    seconds = fit_rows(model, rows, replace(options, refine=NONE), console)
     save(model, options.out)
     if not options.quiet:
         errors = Errors.of(model, rows)

@@ -28,6 +28,7 @@ class GrowthOption(StrEnum):
 class MetricOption(StrEnum):
     """Ways to measure distance."""
 
+    auto = "auto"
     euclidean = "euclidean"
     cosine = "cosine"
     learned = "learned"

@@ -106,6 +106,11 @@ class Subject:
         return self.rows.X, self.rows.y
 
     @property
+    def unlabelled(self) -> tuple[Any, ...]:
+        """Rows, if there are any, for a picture that does not need them."""
+        return () if self.rows is None else (self.rows.X,)
+
+    @property
     def shape(self) -> dict[str, Any]:
         """Image shape, as an argument."""
         return {"image_shape": self.image_shape}
@@ -150,9 +155,13 @@ PICTURES = {
     "tree": Picture(lambda s: plots.TreeDisplay.from_estimator(s.whole)),
     "path": Picture(lambda s: plots.PathDisplay.from_estimator(s.whole)),
     "borders": Picture(lambda s: plots.ClassBordersDisplay.from_estimator(s.whole)),
-    "profiles": Picture(lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole)),
+    "profiles": Picture(
+        lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole, *s.unlabelled)
+    ),
     "parallel": Picture(
-        lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole, kind="parallel")
+        lambda s: plots.PrototypeProfilesDisplay.from_estimator(
+            s.whole, *s.unlabelled, kind="parallel"
+        )
     ),
     "importances": Picture(_importances),
     "confusion": Picture(

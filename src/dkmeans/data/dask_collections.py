@@ -28,8 +28,8 @@ class DaskBlocks(BlockSource):
         from dask import delayed
 
         if hasattr(X, "columns"):
-            X, y = _column(X, y, "y")
-            X, weight = _column(X, weight, "sample_weight")
+            X, y = split_column(X, y, "y")
+            X, weight = split_column(X, weight, "sample_weight")
         elif getattr(X, "ndim", 2) != 2:
             raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
         elif X.numblocks[1] > 1:
@@ -55,6 +55,19 @@ class DaskBlocks(BlockSource):
             except Exception as problem:
                 raise_unreadable(number, problem)
             yield found
+
+
+def read_partitions(X: Any) -> Iterator[tuple[Any, str]]:
+    """Compute one partition after the other, and name each."""
+    check_numbers(X)
+    X = X.rechunk({1: -1}) if hasattr(X, "chunks") and X.numblocks[1] > 1 else X
+    for number, partition in enumerate(_delayed(X)):
+        try:
+            found = partition.compute()
+        except Exception as problem:
+            raise_unreadable(number, problem)
+        where = f"partition {number}"
+        yield _values(found, where), where
 
 
 def raise_unreadable(number: int, problem: Exception) -> NoReturn:
@@ -84,7 +97,7 @@ def check_numbers(X: Any) -> None:
         )
 
 
-def _column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
+def split_column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
     """Split a named column from a dataframe."""
     if not isinstance(column, str):
         return X, column

@@ -302,7 +302,7 @@ class SelectedTable(BlockSource):
             file = file.reopen()  # it may have changed
             self._check_types(file, self._types_of(file, self.names))
             return file.batches(self._used, rows=self._step)
-        parsed = {name: _parsed_as(types[name]) for name in self._used}
+        parsed = {name: parsed_as(types[name]) for name in self._used}
         parsed[self._selection.label] = self._label_type
         return file.batches(self._used, parsed, self._step)
 
@@ -407,7 +407,7 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
-def _parsed_as(kind: Any) -> Any:
+def parsed_as(kind: Any) -> Any:
     """Choose what to parse a feature or weight in text as."""
     if pa.types.is_boolean(kind):
         return kind

@@ -26,7 +26,15 @@ from dkmeans.data.value_checks import (
     finite_range,
     is_real,
 )
-from dkmeans.geometry import LEARNED, METRICS, Geometry, geometry_of, reading_geometry
+from dkmeans.geometry import (
+    AUTO,
+    LEARNED,
+    METRICS,
+    Geometry,
+    choose_metric,
+    geometry_of,
+    reading_geometry,
+)
 from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -98,8 +106,8 @@ def check_parameters(params: dict[str, Any]) -> None:
     metric = params["metric"]
     require(
         "metric",
-        isinstance(metric, str) and metric in METRICS,
-        f"it must be {_one_of(METRICS)}",
+        isinstance(metric, str) and metric in (AUTO, *METRICS),
+        f"it must be {_one_of((AUTO, *METRICS))}",
     )
     require("n_components", is_count(params["n_components"]), "it must be None or an integer >= 1")
     for name in ("min_cluster_size", "half_life", "memory_mb"):
@@ -228,10 +236,12 @@ def check_reach(
 ) -> None:
     """Check that no square will overflow or underflow: of values, and of centres farther away."""
     n, d = shape
-    if estimator.metric == LEARNED:  # rows are standardised first
+    earlier = None if how is Continuation.FRESH else _geometry(estimator)
+    metric = choose_metric(estimator.metric, d, earlier)
+    if metric == LEARNED:  # rows are standardised first
         check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
         return
-    if geometry_of(estimator.metric).bounded:
+    if geometry_of(metric).bounded:
         return
     if how is not Continuation.FRESH:
         largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
@@ -290,6 +300,16 @@ def check_at(estimator: Any, k: Any) -> None:
     if not hasattr(estimator, "path_"):
         raise ValueError(
             "There is no path to go back on after drop, merge or set_center: fit again first."
+        )
+
+
+def check_known_classes(known: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
+    """Check that rows to refine on have no other classes than those of the model."""
+    more = np.setdiff1d(found, known)
+    if len(more):
+        raise ValueError(
+            f"y has the class {more[0]!s}, for which the model has no prototype: pass the rows "
+            "that it was fitted on."
         )
 
 

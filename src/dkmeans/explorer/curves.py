@@ -10,7 +10,7 @@ from dkmeans.explorer.session import Session
 from dkmeans.plots.inputs import evenly_spaced
 from dkmeans.questions import nearest_prototype
 
-_WORK = 2e9  # multiplications for the held-out errors of all models on the way
+_WORK = 2e8  # multiplications for the held-out errors of all models on the way
 _MIN_ROWS = 500
 
 
@@ -28,17 +28,17 @@ def error_curve(session: Session, draft: Draft) -> list[dict[str, Any]] | None:
 
 
 def _compute(session: Session, draft: Draft) -> list[dict[str, Any]]:
-    core, path = draft.core, draft.core.path_
+    path = draft.core.path_
     held_out = _held_out_errors(session, draft)
-    refined = core.refine is not None
+    refined = getattr(path, "refined", path.clusters < 0)  # older files do not tell
     return [
         {
             "k": int(k),
             "training": float(error),
             "held_out": held_out.get(int(k)),
-            "refined": bool(refined and k == core.n_clusters_),
+            "refined": bool(is_refined),
         }
-        for k, error in zip(path.clusters, path.training_error, strict=True)
+        for k, error, is_refined in zip(path.clusters, path.training_error, refined, strict=True)
     ]
 
 

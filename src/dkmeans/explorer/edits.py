@@ -190,7 +190,9 @@ def _drop_prototype(draft: Draft, material: Material, edit: Edit) -> Draft:
 
 def _set_rejection(draft: Draft, material: Material, edit: Edit) -> Draft:
     model, threads = draft.core._fitted, threads_of(draft.core)
-    rows = model.geometry.rows(rows_for_rejection(draft, material), threads)
+    known = held_out_of_known_classes(draft, material)
+    assert material.held_out is not None
+    rows = model.geometry.rows(material.held_out.X[known], threads)
     table = choose_rejection(model, rows, edit["rate"], "class", threads)
     return _published(draft, replace(model, rejection=table))
 
@@ -209,16 +211,15 @@ def model_at(core: Any, k: int) -> Any:
         raise RequestError(str(error)) from error
 
 
-def rows_for_rejection(draft: Draft, material: Material) -> Any:
-    """Return the held-out rows of classes that the model knows."""
+def held_out_of_known_classes(draft: Draft, material: Material) -> npt.NDArray[np.intp]:
+    """Return the held-out rows of classes that the model knows, for rejection."""
     held_out = material.held_out
     if held_out is None or not len(held_out):
         raise RequestError(
             "Rejection needs held-out rows, and there are none: training rows would reject too "
             "many."
         )
-    known = np.isin(draft.counts_as[held_out.codes], draft.prototype_classes)
-    return held_out.X[np.flatnonzero(known)]
+    return np.flatnonzero(np.isin(draft.counts_as[held_out.codes], draft.prototype_classes))
 
 
 _APPLY: dict[str, Callable[[Draft, Material, Edit], Draft]] = {

@@ -57,7 +57,9 @@ def explore(
     Returns
     -------
     explorer : ExplorerWidget or Session
-        In a notebook the widget, whose `session` has the edited `model`; elsewhere the session.
+        In a notebook the widget, which has a `session`; elsewhere the session. A session has the
+        edited `model`, the corrected labels, `labels()`, and `dropped()`, whether each row was
+        dropped.
 
     Examples
     --------

@@ -30,7 +30,7 @@ class RefitJob:
         self._text, self._done = "starting", 0
         self._total: int | None = None
         self._error: str | None = None
-        self._ended = False
+        self._ended = self._succeeded = False
         self._thread = threading.Thread(target=self._run, name="dkmeans-refit", daemon=True)
         self._thread.start()
 
@@ -41,7 +41,7 @@ class RefitJob:
 
     def told(self) -> dict[str, Any] | None:
         """Tell how far it is; None when it has ended well."""
-        if self._ended and self._error is None:
+        if self._succeeded:
             return None
         return {
             "name": "refit",
@@ -71,6 +71,7 @@ class RefitJob:
                 self._ended = True
                 edit = {"kind": "refit", "max_clusters": self._max_clusters}
                 self._session.put(edit, replace(self._draft, core=core))
+                self._succeeded = True
         except StoppedError:
             self._text = "stopped"
         except Exception as error:  # shown on the page; the session stays as it was

@@ -6,7 +6,8 @@ import numpy as np
 
 from dkmeans.data.validation import threads_of
 from dkmeans.explorer import requests as r
-from dkmeans.explorer.edits import rows_for_rejection
+from dkmeans.explorer.draft import Draft
+from dkmeans.explorer.edits import held_out_of_known_classes
 from dkmeans.explorer.layers import value_text
 from dkmeans.explorer.lookup import layer_of
 from dkmeans.explorer.requests import RequestError
@@ -62,12 +63,12 @@ def table(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     layer, draft = layer_of(session, params), session.shown
     data = session.layers[layer]
     order = _chosen(session, params, layer)
-    margins = session.view(draft, layer).margins
+    margins = session.view(draft, layer).margins_of(order)
     classes, found = session.classes(draft, layer), session.predicted(draft, layer)
     names = session.units.names
     columns: list[str] = []
     rows = []
-    for row in order:
+    for row, margin in zip(order, margins, strict=True):
         values = data.values(int(row), names)[:_TABLE_VALUES]
         columns = columns or [name for name, _ in values]
         rows.append(
@@ -76,7 +77,7 @@ def table(session: Session, params: dict[str, Any]) -> dict[str, Any]:
                 "name": data.place(int(row)) + 1,
                 "class": int(classes[row]),
                 "predicted": int(found[row]),
-                "margin": float(margins[row]),
+                "margin": float(margin),
                 "values": [value for _, value in values],
             }
         )
@@ -86,17 +87,24 @@ def table(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 def rejected(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     """Rows that would be rejected at a rate, by thresholds from held-out rows."""
     rate, draft = r.rate(params, "rate"), session.shown
-    rows = rows_for_rejection(draft, session.material)
+    known = held_out_of_known_classes(draft, session.material)
     layer = layer_of(session, {"layer": "held_out", **params})
-    model, view = draft.core._fitted, session.view(draft, layer)
-    threads = threads_of(draft.core)
-    mapped = model.geometry.rows(rows, threads)
+    model = draft.core._fitted
+    scores, cells = _strangeness(session, draft, "held_out")
+    prototypes = model.prototypes
     try:
-        thresholds = reject.choose_rejection(model, mapped, rate, "class", threads)
+        thresholds = reject.rejection_table(
+            scores[known],
+            cells[known],
+            prototypes.ids,
+            prototypes.classes,
+            model.classes,
+            rate,
+            "class",
+        )
     except ValueError as error:
         raise RequestError(str(error).replace("X has", "there are")) from error
-    key = ("strangeness", session.version, layer)
-    scores, cells = session.cached(key, lambda: reject.score_strangeness(model, view.rows, threads))
+    scores, cells = _strangeness(session, draft, layer)
     unknown = np.flatnonzero(reject.relative_scores(scores, cells, thresholds) > 1)
     strangest = unknown[np.argsort(-scores[unknown], kind="stable")][:_MAX_LISTED]
     return {
@@ -107,19 +115,28 @@ def rejected(session: Session, params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _strangeness(session: Session, draft: Draft, layer: str) -> Any:
+    """Return the strangeness and the nearest prototype of each row of a layer."""
+    rows, threads = session.view(draft, layer).rows, threads_of(draft.core)
+    return session.cached(
+        ("strangeness", session.version, layer),
+        lambda: reject.score_strangeness(draft.core._fitted, rows, threads),
+    )
+
+
 def _borders(session: Session) -> list[dict[str, Any]]:
     draft = session.shown
     place = {label: at for at, label in enumerate(draft.labels)}
     used = draft.used
     true, found = draft.row_classes[used], session.predicted(draft, "training")[used]
-    margins = session.view(draft, "training").margins[used]
     told: dict[tuple[int, int], dict[str, Any]] = {}
     wrong = np.flatnonzero(true != found)
+    margins = session.view(draft, "training").margins_of(np.flatnonzero(used)[wrong])
     n = len(draft.labels)
     low, high = np.minimum(true, found)[wrong], np.maximum(true, found)[wrong]
     pairs, index = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
     counts = np.bincount(index.ravel(), minlength=len(pairs))
-    totals = np.bincount(index.ravel(), margins[wrong], minlength=len(pairs))
+    totals = np.bincount(index.ravel(), margins, minlength=len(pairs))
     meeting = draft.core.class_borders()
     for a, b, cost, gap in zip(
         meeting.a.tolist(), meeting.b.tolist(), meeting.prototypes, meeting.gap, strict=True

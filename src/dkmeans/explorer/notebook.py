@@ -25,7 +25,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     Attributes
     ----------
     session : Session
-        With `model`, the edited model, and `labels()`, the corrected labels.
+        With `model`, the edited model, `labels()`, the corrected labels, and `dropped()`.
     """
 
     _esm = notebook_module()

@@ -32,6 +32,9 @@ LAYERS = ("training", "held_out")
 class Session:
     """A model, rows, and the edits of a person.
 
+    `model` is the edited model, `labels()` are the corrected labels, and `dropped()` tells which
+    rows were dropped.
+
     Parameters
     ----------
     model : DiscriminativeKMeans or Pipeline
@@ -61,6 +64,7 @@ class Session:
         journal: str | Path | None = None,
     ) -> None:
         self.lock = threading.RLock()
+        self.searching = threading.Lock()  # held while suspects are searched for
         self.opened: FittedModel = unwrap_pipeline(model)
         self.title, self.origin = title, origin or Origin()
         core = self.opened.model
@@ -100,6 +104,14 @@ class Session:
         name = self._steps[-1][0]
         return Pipeline([*self._steps[:-1], (name, self.draft.core)])
 
+    def labels(self) -> npt.NDArray[Any]:
+        """Return the corrected label of each training row, dropped rows included."""
+        return self.draft.label_array(self.draft.row_classes)
+
+    def dropped(self) -> npt.NDArray[np.bool_]:
+        """Return whether each training row was dropped."""
+        return ~self.draft.used
+
     @property
     def shown(self) -> Draft:
         """The draft that the page shows: with the model on the way, while one is looked at."""
@@ -131,6 +143,10 @@ class Session:
         while len(self._cache) > most:
             self._cache.popitem(last=False)
         return self._cache[key]
+
+    def peek(self, key: Any) -> Any:
+        """Return what has been computed, or None."""
+        return self._cache.get(key)
 
     def classes(self, draft: Draft, layer: str) -> Codes:
         """Return the class of each row, by number."""

@@ -55,11 +55,15 @@ class View:
     @cached_property
     def margins(self) -> npt.NDArray[np.float32]:
         """Relative margin of the predicted class of each row, from 0 to 1."""
+        return self.margins_of(np.arange(len(self.layer)))
+
+    def margins_of(self, which: Indices) -> npt.NDArray[np.float32]:
+        """Compute the margins of some rows."""
         model = self.core._fitted
-        n, k = len(self.layer), len(model.classes)
+        n, k = len(which), len(model.classes)
         out = np.empty(n, dtype=np.float32)
         for start in range(0, n, CHUNK_ROWS):
-            rows = self.rows[start : start + CHUNK_ROWS]
+            rows = self.rows[which[start : start + CHUNK_ROWS]]
             near = nearest_prototype.class_distances(
                 rows, model.prototypes, k, threads_of(self.core)
             ).astype(np.float64)

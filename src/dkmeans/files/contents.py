@@ -25,6 +25,8 @@ from dkmeans.growth.earlier_rows import EarlierRows
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
 # Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
+# What a file means that does not have these parameters: the defaults of version 0.1.
+_FIRST_DEFAULTS = {"max_clusters": None, "refine": None, "metric": "euclidean"}
 _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
@@ -200,7 +202,7 @@ def _read_parameters(found: Any) -> dict[str, Any]:
     if unknown:
         name = min(unknown)[:40]
         raise RefusedError(f"has the parameter {name!r}, unknown here", "update dkmeans")
-    parameters = dict(found)
+    parameters = _FIRST_DEFAULTS | found
     if "class_weight" in parameters:
         parameters["class_weight"] = read_class_weight(parameters["class_weight"])
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")

@@ -28,6 +28,7 @@ _REQUIRED = {
 }
 _EXTENSIBLE = ("history", "path")
 _FLOAT_COLUMNS = ("distance", "threshold", "rate")
+_BOOLEAN_COLUMNS = ("refined",)
 _MAX_WORD = 32  # characters
 
 
@@ -69,6 +70,8 @@ def restore(name: str, listed: Any, classes: npt.NDArray[Any], arrays: Arrays) -
             columns[column] = classes[codes(values, len(classes), wrong)]
         elif listed[column] is not None:
             columns[column] = _spell(listed[column], values, wrong)
+        elif column in _BOOLEAN_COLUMNS:
+            columns[column] = codes(values, 2, wrong).astype(bool)
         else:
             require(whole != (column in _FLOAT_COLUMNS) or name in _EXTENSIBLE, wrong)
     return TABLES[name](**columns)

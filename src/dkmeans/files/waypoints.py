@@ -28,6 +28,7 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
     numbers = [[getattr(point, name) for name in _NUMBERS] for point in points]
     arrays = {
         "rounds": np.array([point.round for point in points], dtype=np.int64),
+        "refined": np.array([point.refined for point in points], dtype=np.int64),
         "numbers": np.array(numbers, dtype=np.float64),
         "counts": np.array([len(p) for p in prototypes], dtype=np.int64),
         "centers": np.concatenate([p.centers for p in prototypes]),
@@ -74,6 +75,9 @@ def rebuild(
     tree: Any = restore("tree", listed["tree"], classes, mine)
     history: Any = restore("history", listed["history"], classes, mine)
     geometries = _rebuild_spaces(mine, geometry, wrong)
+    # Files of earlier versions do not say what was refined.
+    unknown = np.zeros(len(mine.get("rounds", ())), dtype=np.int64)
+    refined = codes(mine.pop("refined", unknown), 2, wrong)
     entries = {"rounds", "numbers", "counts", "centers", "class_codes", "ids", "sizes"}
     memory = {"memory_counts", "memory_ids", "memory_class_codes", "memory_weights", "memory_sums"}
     require(set(mine) == entries | memory, wrong)
@@ -82,7 +86,7 @@ def rebuild(
     require(n > 0 and numbers.dtype == np.float64 and numbers.shape == (n, len(_NUMBERS)), wrong)
     cut = _cuts(mine.pop("counts"), n, len(mine["ids"]), wrong)
     memory_cut = _cuts(mine.pop("memory_counts"), n, len(mine["memory_ids"]), wrong)
-    require(len(geometries) in (1, n), wrong)
+    require(len(geometries) in (1, n) and len(refined) == n, wrong)
     total, d = int(memory_cut[-1]), geometry.dimension(n_features)
     require(all(len(mine[name]) == cut[-1] for name in ("centers", "class_codes", "sizes")), wrong)
     require(mine["memory_weights"].shape == (2, total), wrong)
@@ -106,7 +110,11 @@ def rebuild(
         about = dict(zip(_NUMBERS, numbers[at].tolist(), strict=True))
         require(0 <= about["inertia"] < np.inf, wrong)
         space = geometries[at % len(geometries)]
-        waypoints.append(Waypoint(int(rounds[at]), prototypes, space, earlier, **about))
+        waypoints.append(
+            Waypoint(
+                int(rounds[at]), prototypes, space, earlier, **about, refined=bool(refined[at])
+            )
+        )
         sizes.append(mine["sizes"][rows])
     lengths = [len(point) for point in waypoints]
     require(lengths == sorted(set(lengths)), wrong)

@@ -17,16 +17,19 @@ mapped again. Showing prototypes in the input space needs `Learned.inverse`.
 from dkmeans.geometry.base import Geometry
 from dkmeans.geometry.cosine import Cosine
 from dkmeans.geometry.euclidean import Euclidean
-from dkmeans.geometry.learned import Learned
+from dkmeans.geometry.learned import MAX_FEATURES, Learned
 
 __all__ = [
+    "AUTO",
     "GEOMETRIES",
     "LEARNED",
+    "MAX_FEATURES",
     "METRICS",
     "Cosine",
     "Euclidean",
     "Geometry",
     "Learned",
+    "choose_metric",
     "geometry_of",
     "name_of",
     "reading_geometry",
@@ -35,6 +38,7 @@ __all__ = [
 GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
 LEARNED = "learned"
 METRICS = (*GEOMETRIES, LEARNED)
+AUTO = "auto"  # one of them, by the number of features
 
 
 def geometry_of(metric: str) -> Geometry:
@@ -47,6 +51,28 @@ def geometry_of(metric: str) -> Geometry:
     array([[0.6, 0.8]])
     """
     return GEOMETRIES[metric]
+
+
+def choose_metric(metric: str, n_features: int, earlier: Geometry | None = None) -> str:
+    """Return the metric that "auto" stands for; others stand for themselves.
+
+    Parameters
+    ----------
+    metric : str
+    n_features : int
+    earlier : Geometry, optional
+        That of the fit which this one continues.
+
+    Examples
+    --------
+    >>> choose_metric("auto", 10), choose_metric("auto", 100_000), choose_metric("cosine", 10)
+    ('learned', 'euclidean', 'cosine')
+    """
+    if metric != AUTO:
+        return metric
+    if earlier is not None:
+        return name_of(earlier)
+    return LEARNED if n_features <= MAX_FEATURES else "euclidean"
 
 
 def reading_geometry(metric: str) -> Geometry:

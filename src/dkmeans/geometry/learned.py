@@ -20,6 +20,7 @@ from dkmeans.kernels.projection import (
 from dkmeans.kernels.reference import inner_products
 from dkmeans.kernels.threads import for_each, single_threaded_blas, tiles
 
+MAX_FEATURES = 4096  # as the covariance of all pairs of features is computed
 MIN_DEVIATION = 2.0**-480  # below it a feature counts as constant
 MIN_SLOPE = 2.0**-500  # shorter normals are not told from 0, as their squares underflow
 TILE_VALUES = 1 << 15  # standardised at a time: as many as stay in the cache

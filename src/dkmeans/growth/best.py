@@ -225,7 +225,7 @@ def _class_means(run: Run, state: State) -> Children:
 def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
     """Split clusters, and move all prototypes to means; None if no cluster can be split."""
     cost = field.costs(margins, SPLIT_SLOPE, RowCost.ERROR)
-    sums = run.rows.assign_own(state.prototypes)
+    sums = run.rows.assign_own(state.prototypes, margins=margins.number)
     if run.rules.max_clusters is None:
         # Only clusters that lose rows to another class need more prototypes.
         lost, _ = field.losers(margins, state.prototypes.classes)
@@ -240,7 +240,7 @@ def _stage(run: Run, state: State, field: Field, margins: Margins) -> Children |
 def _robust_stage(run: Run, state: State, field: Field, margins: Margins) -> Children | None:
     """Do what `_stage` does, under a budget, with little influence of rows with wrong labels."""
     cost = field.costs(margins, SPLIT_SLOPE, RowCost.BORDER)
-    run.rows.assign_own(state.prototypes)
+    run.rows.assign_own(state.prototypes, margins=margins.number)
     classes = state.prototypes.classes
     _, won = field.losers(margins, classes)
     sums = run.rows.sum_won(margins.number, classes, won > 0)

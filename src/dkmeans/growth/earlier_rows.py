@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.group_sums import Tally
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.exact import product, total
+from dkmeans.kernels.exact import product, two_parts
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.prototypes import Prototypes
 
@@ -37,8 +37,8 @@ class EarlierRows:
         return cls(
             prototypes.ids[groups.cells],
             groups.classes,
-            np.stack(total(groups.weights)),
-            np.stack(total(groups.sums)),
+            two_parts(groups.weights),
+            two_parts(groups.sums),
         )
 
     def take(self, which: Indices | npt.NDArray[np.bool_]) -> Self:
@@ -118,7 +118,7 @@ class EarlierRows:
 def _times(parts: Floats, factor: float) -> Floats:
     """Multiply numbers in two parts by a factor."""
     high, rest = product(parts[0], np.full(parts[0].shape, factor))
-    return np.stack(total(np.stack([high, rest + parts[1] * factor])))
+    return two_parts(np.stack([high, rest + parts[1] * factor]))
 
 
 def _add_runs(parts: Floats, starts: Indices) -> Floats:
@@ -128,5 +128,5 @@ def _add_runs(parts: Floats, starts: Indices) -> Floats:
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         for entry in range(start + 1, end):
             pieces = np.stack([result[0, at], parts[0, entry], result[1, at], parts[1, entry]])
-            result[:, at] = np.stack(total(pieces))
+            result[:, at] = two_parts(pieces)
     return result

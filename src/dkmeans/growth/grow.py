@@ -11,6 +11,7 @@ from dkmeans.growth.missing_classes import complete
 from dkmeans.growth.paper import paper_rounds
 from dkmeans.growth.prune import prune
 from dkmeans.growth.registry import GROWTH_RULES, REFINEMENTS
+from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.termination import terminate
 
@@ -19,6 +20,14 @@ def grow(run: Run) -> Generator[State | RefineStep, None, None]:
     """Run all rounds. The last value is a `State`: the result."""
     state = run.begin()
     yield state
+    if run.rules.continuation is not Continuation.REFINE:
+        state = yield from _rounds(run, state)
+    if run.rules.refine is not None:
+        yield from REFINEMENTS[run.rules.refine](run, state)
+
+
+def _rounds(run: Run, state: State) -> Generator[State, None, State]:
+    """Run the rounds before refinement."""
     # The rounds of the paper leave cells alone in which nothing has changed since an earlier fit.
     rounds = GROWTH_RULES[run.rules.growth] if run.start is None else paper_rounds
     state = yield from rounds(run, state)
@@ -28,5 +37,4 @@ def grow(run: Run) -> Generator[State | RefineStep, None, None]:
         for pruned in prune(run, state):
             yield pruned
             state = pruned
-    if run.rules.refine is not None:
-        yield from REFINEMENTS[run.rules.refine](run, state)
+    return state

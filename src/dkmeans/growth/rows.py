@@ -206,7 +206,12 @@ class Rows:
         now = last.rekeyed(np.where(cells < 0, -1, cells * self.n_classes + classes))
         return GroupSums.merge([now, moves]).nonempty()
 
-    def assign_own(self, prototypes: Prototypes, last: GroupSums | None = None) -> GroupSums:
+    def assign_own(
+        self,
+        prototypes: Prototypes,
+        last: GroupSums | None = None,
+        margins: int | None = None,
+    ) -> GroupSums:
         """Assign every row to the nearest prototype of its own class, and sum by cell and class.
 
         Rows of classes without prototype are assigned to none. Squared distances are left out.
@@ -217,8 +222,10 @@ class Rows:
         last : GroupSums, optional
             What this method returned just before, for as many prototypes of the same classes: then
             only rows that have changed their prototype since are summed.
+        margins : int, optional
+            Number of the margins of these prototypes, if they are known.
         """
-        sums = self.run(assignment.AssignOwn(prototypes, last is not None))
+        sums = self.run(assignment.AssignOwn(prototypes, last is not None, margins))
         self._new_assignment()
         return sums if last is None else GroupSums.merge([last, sums]).nonempty()
 

@@ -14,6 +14,7 @@ class Continuation(Enum):
     FRESH = "fresh"  # one prototype at the mean of all rows
     WARM = "warm"  # the prototypes of an earlier fit; it sees all rows
     NEW_ROWS = "new rows"  # the prototypes of an earlier fit; it sees new rows only
+    REFINE = "refine"  # the prototypes of an earlier fit, which are refined only; it sees all rows
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dkmeans.exact.grids import Scale
-from dkmeans.geometry import Learned
+from dkmeans.geometry import MAX_FEATURES, Learned
 from dkmeans.growth.margins import MAX_WHOLE_TOTAL
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.exact import ratio, total
@@ -12,7 +12,6 @@ from dkmeans.passes import facts, features
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.part import Setting
 
-MAX_FEATURES = 4096  # as the covariance of all pairs of features is computed
 MAX_COMPONENTS = 256  # by default
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
 MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest

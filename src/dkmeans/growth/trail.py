@@ -45,4 +45,5 @@ def waypoint(run: Run, state: State, errors: tuple[float, float]) -> Waypoint:
         *errors,
         cost=state.margin_cost,
         inertia=state.inertia,
+        refined=state.phase == "refine",
     )

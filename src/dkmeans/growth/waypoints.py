@@ -19,6 +19,7 @@ class Waypoint:
     heldout_error: float
     cost: float
     inertia: float
+    refined: bool = False  # whether refinement has moved its prototypes
 
     def __len__(self) -> int:
         return len(self.prototypes)

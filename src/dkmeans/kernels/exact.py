@@ -20,6 +20,7 @@ from dkmeans.kernels.block import Floats
 _SPLITTER = 2.0**27 + 1.0  # Dekker's constant: splits a 53-bit number into two halves
 MIN_EXPONENT = -1074  # exponent of the smallest positive double
 CHUNK_SUMS = 1 << 15  # sums per chunk: work arrays stay in the cache
+MIN_FILLED = 0.5  # share of sums that are not zero from which all are divided
 UNDERFLOW_ERROR = 2.0**-1070  # bound on the error of products that underflow
 
 
@@ -122,12 +123,18 @@ def max_significant_bits(values: Floats) -> int:
 
 def total(slices: Floats) -> tuple[Floats, Floats]:
     """Add up slices, coarsest first along axis 0, into a leading and a trailing part."""
+    parts = two_parts(slices)
+    return parts[0], parts[1]
+
+
+def two_parts(slices: Floats) -> Floats:
+    """Do the same, with both parts in one array, along axis 0."""
     parts = np.empty((2, *slices.shape[1:]))
     flat, found = slices.reshape(len(slices), -1), parts.reshape(2, -1)
     for start in range(0, flat.shape[1], CHUNK_SUMS):
         part = slice(start, start + CHUNK_SUMS)
-        found[:, part] = _sum_slices(flat[:, part])[:2]
-    return parts[0], parts[1]
+        found[0, part], found[1, part], _ = _sum_slices(flat[:, part])
+    return parts
 
 
 def _sum_slices(slices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -159,9 +166,24 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """
     shape = numerator.shape[1:]
     result = np.zeros(shape)
+    if len(shape) == 2 and denominator.shape[1:] == (shape[0], 1):  # the usual case: means
+        step = max(1, CHUNK_SUMS // max(1, shape[1]))
+        for start in range(0, shape[0], step):
+            part = slice(start, start + step)
+            if np.count_nonzero(numerator[0, part]) > MIN_FILLED * result[part].size:
+                result[part] = _ratio(numerator[:, part], denominator[:, part])
+            else:
+                result[part] = _sparse_ratio(numerator[:, part], denominator[:, part])
+        return result
+    return _sparse_ratio(numerator, denominator)
+
+
+def _sparse_ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Do the same where most sums are zero, as those of sparse rows are."""
+    shape = numerator.shape[1:]
+    result = np.zeros(shape)
     above = numerator.reshape(len(numerator), -1)
     below = np.broadcast_to(denominator, (len(denominator), *shape))
-    # Most sums of sparse rows are zero.
     there = np.flatnonzero(above.any(axis=0))
     for start in range(0, len(there), CHUNK_SUMS):
         part = there[start : start + CHUNK_SUMS]
@@ -172,7 +194,7 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Do the same for arrays of shapes (n_slices, n) and (m_slices, n)."""
+    """Do the same for one chunk."""
     n, n_low, n_left_out = _sum_slices(numerator)
     d, d_low, d_left_out = _sum_slices(denominator)
     q = n / d
@@ -191,9 +213,11 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
         back, back_low = product(step, d)
         exact = (lost == 0) & (back == both) & (back_low == 0)
         exact &= (d_low == 0) & (n_left_out == 0) & (d_left_out == 0)
-        for at in np.flatnonzero(unsure & ~exact).tolist():
+        denominator = np.broadcast_to(denominator, (len(denominator), *result.shape))
+        for at in zip(*np.nonzero(unsure & ~exact), strict=True):
             above, below = (
-                sum(map(Fraction, slices[:, at].tolist())) for slices in (numerator, denominator)
+                sum(map(Fraction, slices[(slice(None), *at)].tolist()))
+                for slices in (numerator, denominator)
             )
             result[at] = float(above / below)
     return result

@@ -126,22 +126,36 @@ class AssignOwn(GroupSumsPass):
     changes_only : bool
         Whether to sum only rows that have changed their prototype. The last pass must have been
         an `AssignOwn` with as many prototypes of the same classes.
+    margins : int or None
+        Number of the margins of these prototypes, if they are known: they tell where rows with a
+        positive weight go.
     """
 
     effect = Effect.AMENDS_CELLS
 
     prototypes: Prototypes
     changes_only: bool = False
+    margins: int | None = None
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GroupSums]:
         """Visit one part."""
         before = group_codes(part, state)
-        state = sorted_by_class(part, state)
-        state = state.with_labels(self._nearest(part, state))
+        if self.margins is None:
+            state = sorted_by_class(part, state)
+            labels = self._nearest(part, state)
+        else:
+            found = state.margins(self.margins)
+            labels = np.full_like(state.cells.labels, NO_CELL)
+            labels[found.rows] = found.own
+        state = state.with_labels(labels)
         after = group_codes(part, state)
         return state, (
             sum_moves(part, before, after) if self.changes_only else sum_rows(part, after)
         )
+
+    def replay(self, part: Part, state: RowState) -> RowState:
+        """Search all rows: margins may not be there."""
+        return replace(self, changes_only=False, margins=None).visit(part, state)[0]
 
     def _nearest(self, part: Part, state: RowState) -> Indices:
         """Find the nearest prototype of each row's class; -1 if there is none."""

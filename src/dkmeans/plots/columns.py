@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.plots.inputs import FittedModel
+from dkmeans.plots.inputs import FittedModel, dense, take_rows
 from dkmeans.tables import in_original_units
 from dkmeans.tables.kinds import Kind
 from dkmeans.tables.pipeline import kinds_of_pipeline
@@ -23,8 +23,10 @@ class Column:
     texts: list[str]
 
 
-def prototype_columns(opened: FittedModel, estimator: Any) -> list[Column]:
-    """Return the prototypes of a model column by column.
+def prototype_columns(
+    opened: FittedModel, estimator: Any, centers: npt.NDArray[np.floating]
+) -> list[Column]:
+    """Return the prototypes of a model, or other points for them, column by column.
 
     Parameters
     ----------
@@ -32,6 +34,8 @@ def prototype_columns(opened: FittedModel, estimator: Any) -> list[Column]:
         The model, and the steps before it.
     estimator : DiscriminativeKMeans or Pipeline
         The same as the user passed it.
+    centers : ndarray of shape (n_clusters, n_features)
+        Features of the model.
 
     Returns
     -------
@@ -40,7 +44,6 @@ def prototype_columns(opened: FittedModel, estimator: Any) -> list[Column]:
         category has its share of the rows. For other pipelines, in the units of X if the steps
         can be undone. Else the features of the model.
     """
-    centers = opened.model.cluster_centers_
     kinds = kinds_of_pipeline(estimator)
     if kinds is not None:
         values = in_original_units(estimator[0], centers)
@@ -56,6 +59,16 @@ def prototype_columns(opened: FittedModel, estimator: Any) -> list[Column]:
         named = undone.shape[1] == opened.model.n_features_in_
         names = [opened.feature(j) if named else f"feature {j}" for j in range(undone.shape[1])]
     return [_column(str(name), found) for name, found in zip(names, undone.T, strict=True)]
+
+
+def cell_means(opened: FittedModel, X: Any) -> npt.NDArray[np.floating]:
+    """Compute the means of the rows in each cell; prototypes stand in for cells without rows."""
+    rows = opened.rows(X)
+    cells = opened.model.predict_cluster(rows)
+    means = np.array(opened.model.cluster_centers_, dtype=np.float64)
+    for cell in np.unique(cells):
+        means[cell] = dense(take_rows(rows, np.flatnonzero(cells == cell))).mean(axis=0)
+    return means
 
 
 def _column(name: str, values: npt.NDArray[Any]) -> Column:

@@ -10,7 +10,7 @@ from scipy.ndimage import distance_transform_edt
 
 from dkmeans.geometry import Learned
 from dkmeans.plots.borders import borders
-from dkmeans.plots.display import Display
+from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import (
     FittedModel,
     check_labels,
@@ -35,7 +35,7 @@ GRID_POINTS = 240  # per side
 MAX_LEGEND_CLASSES = 12  # with more classes, labels are written into the regions, too
 MAX_LEGEND_LINES = 20
 MAX_AXIS_LABEL = 45  # characters
-MIN_REGION_SHARE = 0.02  # of the width: smaller regions get no label
+TEXT_IN_REGION = 0.6  # smallest width of a region that gets a label, relative to the label
 MAX_MARKER_AREA, MIN_MARKER_AREA = 220.0, 22.0  # square points
 
 
@@ -310,10 +310,12 @@ class CellsDisplay(Display):
             "weight": "bold",
             "zorder": 4,
         }
+        wide = 72 * inches(ax)[0]
         for c in np.unique(self.regions):
             inside = distance_transform_edt(np.pad(self.regions == c, 1))[1:-1, 1:-1]
             line, column = np.unravel_index(np.argmax(inside), inside.shape)
-            if inside[line, column] >= MIN_REGION_SHARE * len(self.xs):
+            room = 2 * inside[line, column] * wide / len(self.xs)
+            if room >= TEXT_IN_REGION * 0.6 * SMALL_PT * len(texts[c]):
                 place = (self.xs[column], self.ys[line])
                 ax.annotate(texts[c], place, path_effects=halo, **style)
 

@@ -90,6 +90,8 @@ class FeaturePartsDisplay(PanelsDisplay):
         opened = unwrap_pipeline(estimator)
         rows = take_rows(X, np.arange(min(max_rows, X.shape[0] if hasattr(X, "shape") else len(X))))
         found = opened.model.explain(opened.rows(rows), features=True)
+        if opened.before is not None:
+            found.features = np.array([opened.feature(j) for j in range(found.parts.shape[1])])
         return cls.from_explanation(
             found,
             max_rows=max_rows,

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.fit import start_run
-from dkmeans.geometry import LEARNED
+from dkmeans.geometry import AUTO, LEARNED
 from dkmeans.growth.grow import grow
 from dkmeans.plots.borders import borders
 from dkmeans.plots.display import PanelsDisplay, inches
@@ -80,7 +80,8 @@ class GrowthDisplay(PanelsDisplay):
         Parameters
         ----------
         estimator : DiscriminativeKMeans
-            Its parameters are used; it is not changed.
+            Its parameters are used; it is not changed. `metric="auto"` is drawn with Euclidean
+            distances.
         X : array-like of shape (n_samples, 2)
             Rows with two features.
         y : array-like of shape (n_samples,)
@@ -99,6 +100,8 @@ class GrowthDisplay(PanelsDisplay):
         display : GrowthDisplay
             With `figure_` and `axes_` set.
         """
+        if estimator.metric == AUTO:
+            estimator = clone(estimator).set_params(metric="euclidean")
         if estimator.metric == LEARNED:
             raise ValueError(
                 "metric='learned' compares rows in a space of its own, and growth is drawn in that "

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.plots.columns import Column, prototype_columns
+from dkmeans.plots.columns import Column, cell_means, prototype_columns
 from dkmeans.plots.display import Display, inches
 from dkmeans.plots.inputs import unwrap_pipeline
 from dkmeans.plots.style import (
@@ -51,6 +51,8 @@ class PrototypeProfilesDisplay(Display):
         Persistent id of each.
     display_labels : list of str, optional
         Names of the classes to display; by default the labels.
+    what : str
+        What the values are, for the title.
 
     Attributes
     ----------
@@ -63,11 +65,13 @@ class PrototypeProfilesDisplay(Display):
     sizes: npt.NDArray[np.floating]
     ids: npt.NDArray[np.int64]
     display_labels: Any = None
+    what: str = ""
 
     @classmethod
     def from_estimator(
         cls,
         estimator: Any,
+        X: Any = None,
         *,
         kind: Kind = "heatmap",
         max_prototypes: int = 40,
@@ -83,6 +87,9 @@ class PrototypeProfilesDisplay(Display):
         estimator : DiscriminativeKMeans
             Fitted; also at the end of a pipeline. Values are in the units of the table for a
             pipeline of `table_pipeline`, and for others whose steps can be undone.
+        X : array-like, CSR matrix or table of shape (n_samples, n_features), optional
+            Rows: draw the mean of those in each cell instead of the prototype. Refined prototypes
+            and those of a learned metric may lie outside of the data, means do not.
         kind : {"heatmap", "parallel"}
             Heat map, or parallel coordinates.
         max_prototypes : int
@@ -113,12 +120,14 @@ class PrototypeProfilesDisplay(Display):
         """
         opened = unwrap_pipeline(estimator)
         model = opened.model
+        centers = model.cluster_centers_ if X is None else cell_means(opened, X)
         display = cls(
-            prototype_columns(opened, estimator),
+            prototype_columns(opened, estimator, centers),
             model.cluster_classes_,
             model.cluster_sizes_,
             model.cluster_ids_,
             display_labels,
+            "" if X is None else ", means of their rows",
         )
         return display.plot(
             ax, kind=kind, max_prototypes=max_prototypes, max_columns=max_columns, cmap=cmap
@@ -186,6 +195,7 @@ class PrototypeProfilesDisplay(Display):
         title = plural(len(self.ids), "prototype")
         if n_prototypes < len(self.ids):
             title = f"{n_prototypes} of {title}: the heaviest of each class"
+        title += self.what
         if n_columns < len(self.columns):
             title += f"\n{n_columns} of {len(self.columns)} columns: where classes differ most"
         return title
@@ -256,6 +266,8 @@ class PrototypeProfilesDisplay(Display):
         lane_in = 3.2 if len(lanes) == 1 else LANE_IN
         size = (max(0.85 * len(columns), 4.0) + beside, lane_in * len(lanes) + 1.2)
         ax = self._begin(ax, size)
+        lane_in = lane_in if self._owns_figure else inches(ax)[1] / len(lanes)
+        column_in = 0.85 if self._owns_figure else inches(ax)[0] / len(columns)
         colors = class_colors(len(names), cmap)
         heights = np.column_stack([_rescale(column.values[prototypes]) for column in columns])
         widths = 0.7 + 2.3 * self.sizes[prototypes] / (float(self.sizes.max()) or 1.0)
@@ -274,14 +286,14 @@ class PrototypeProfilesDisplay(Display):
                 near = {"va": "center", "ha": "left", "fontsize": SMALL_PT, "color": "black"}
                 ax.text(len(columns) - 0.8, bottom + 0.5, names[only], **near)
         bottom = -LANE_PITCH * (len(lanes) - 1)
-        pad = 0.12 * LANE_IN / lane_in * 3 if len(lanes) > 1 else 0.03
+        pad = 0.08 / lane_in
         note = {"ha": "center", "fontsize": SMALL_PT - 1, "color": "0.25"}
         for at, column in enumerate(columns):
             order = prototypes[np.argsort(column.values[prototypes], kind="stable")]
             ax.text(at, bottom - pad, column.texts[order[0]], va="top", **note)
             ax.text(at, 1 + pad, column.texts[order[-1]], va="bottom", **note)
         texts = [short(column.name, MAX_NAME) for column in columns]
-        turn = 90 if max(map(len, texts)) * 0.075 > 0.85 else 0
+        turn = 90 if max(map(len, texts)) * 0.075 > column_in else 0
         ax.set_xticks(places, texts, rotation=turn, fontsize=SMALL_PT)
         ax.set(xlim=(-0.4, len(columns) - 0.6), yticks=[])
         ax.set_ylim(bottom - 0.36 / lane_in, 1 + 0.3 / lane_in)

@@ -117,14 +117,26 @@ def wrapped(text: str, width: int) -> str:
 
 
 def names(labels: Iterable[Any], most: int = 18) -> list[str]:
-    """Shorten class labels; labels that become equal are prefixed by their index.
+    """Shorten class labels; where they become equal, leave out their common beginning.
+
+    Labels that are still equal are prefixed by their index.
 
     Examples
     --------
+    >>> names(["the letter A of ours", "the letter B of ours"], 12)
+    ['…A of ours', '…B of ours']
     >>> names(["left half", "right half", "north-east of X", "north-west of X"], 10)
     ['left half', 'right half', '2: north…of X', '3: north…of X']
     """
+    labels = [str(label) for label in labels]
     texts = [short(label, most) for label in labels]
+    if len(set(texts)) < len(texts):
+        # Words that the first and the last in order begin with, all begin with.
+        ends = zip(min(labels), max(labels), strict=False)
+        n_common = next((i for i, (a, b) in enumerate(ends) if a != b), 0)
+        start = labels[0].rfind(" ", 0, n_common) + 1
+        if start:
+            texts = [short(f"…{label[start:]}", most) for label in labels]
     counts = Counter(texts)
     return [f"{i}: {text}" if counts[text] > 1 else text for i, text in enumerate(texts)]
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.batches import are_batches
+from dkmeans.data.blocks import BlockSource
 from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_same_kind
 from dkmeans.fitted import Fitted
 from dkmeans.kernels.block import Floats, Indices, Matrix
@@ -46,12 +47,8 @@ def check_arguments(X: Any, y: Any, sample_weight: Any, n: Any) -> None:
     whole = isinstance(n, numbers.Integral) and not isinstance(n, bool | np.bool_)
     if n is not None and not (whole and n >= 0):
         raise InvalidParameterError(f"n={n!r} is not accepted: it must be None or an integer >= 0.")
-    if is_dask(X):
-        raise TypeError(
-            "suspects needs rows in memory, not a Dask collection: compute some partitions, or "
-            "call suspects() without rows after a fit."
-        )
-    if X is not None and y is None:
+    has_labels = isinstance(X, BlockSource) or are_batches(X)
+    if X is not None and y is None and not has_labels:
         raise ValueError("y is None, but X is given: suspects needs the labels of the rows, too.")
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("X is None, but y or sample_weight is given: pass the rows, too.")

@@ -58,7 +58,8 @@ class Path(Table):
     """One row per number of clusters during growth; `model.at(k)` returns the model.
 
     With `max_clusters="auto"` the models on the path were fitted without the held-out rows; only
-    the model with the chosen number of clusters was fitted on all rows.
+    the model with the chosen number of clusters was fitted on all rows. Where `refined` is False,
+    the model is as growth left it; `model.at(k, X, y)` refines it.
 
     Attributes
     ----------
@@ -72,6 +73,9 @@ class Path(Table):
         Mean margin cost of the rows, with `growth="best"` or after refinement; nan elsewhere.
     inertia : float
         Weighted sum of squared distances to the assigned centres.
+    refined : bool
+        Whether the prototypes were refined after growth: those of the result, and with
+        `max_clusters="auto"` those that were tried, in a few passes.
     """
 
     def plot(self, ax: Any = None) -> Any:
@@ -92,7 +96,10 @@ class Path(Table):
         return PathDisplay(self).plot(ax)
 
     def _headline(self) -> str:
-        return f"Path through {len(self)} numbers of clusters"
+        text = f"Path through {len(self)} numbers of clusters"
+        if "refined" not in self.columns:  # from a file of an earlier version
+            return text
+        return f"{text}, {int(np.sum(self.refined)) or 'none'} of them refined"
 
 
 class Tree(Table):

@@ -85,9 +85,11 @@ class RowStore:
                 yield self._files[0].read(start, start + size)
             else:
                 values, indices, lengths = self._files
-                starts = np.zeros(size + 1, dtype=indices.dtype)
-                np.cumsum(lengths.read(start, start + size), out=starts[1:])
-                last = first + int(starts[-1])
+                counts = lengths.read(start, start + size)
+                last = first + int(counts.sum(dtype=np.int64))
+                few = last - first <= np.iinfo(indices.dtype).max
+                starts = np.zeros(size + 1, dtype=indices.dtype if few else np.int64)
+                np.cumsum(counts, out=starts[1:])
                 arrays = values.read(first, last), indices.read(first, last), starts
                 yield sp.csr_array(arrays, shape=(size, self._shape[1]))
                 first = last

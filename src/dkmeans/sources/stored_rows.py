@@ -1,0 +1,245 @@
+"""Rows of a question that are not in memory: read once, block by block, and memory-mapped.
+
+Questions take the inputs that `fit` takes. They see such rows as one array, whose pages the system
+reads as they are accessed and drops when memory is needed elsewhere, so that their answers are
+those for the same rows in memory, bit for bit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dkmeans.data.blocks import (
+    DEFAULT_MB,
+    Batch,
+    BlockSource,
+    SourceError,
+    as_floats,
+    rows_per_block,
+)
+from dkmeans.data.dask_collections import DaskBlocks, is_dask, read_partitions
+from dkmeans.data.memory_maps import give_back, is_mapped
+from dkmeans.data.value_checks import check_same_kind
+from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.runners.prefetch import prefetched
+from dkmeans.runners.row_store import RowStore, disk_limit
+from dkmeans.sources.out_of_core import ROWS_BUDGET_SHARE, open_blocks
+
+
+@dataclass(frozen=True)
+class QuestionRows:
+    """Rows of a question; labels and weights are as they were given, or those of the blocks."""
+
+    X: Matrix  # checked
+    y: Any
+    sample_weight: Any
+
+
+class StoredBlocks(BlockSource):
+    """Blocks of labelled rows that are memory-mapped.
+
+    Parameters
+    ----------
+    rows : QuestionRows
+    names : list of str or None
+        Of the features.
+    memory_mb : float or None
+    """
+
+    def __init__(
+        self, rows: QuestionRows, names: list[str] | None, memory_mb: float | None
+    ) -> None:
+        self.rows, self.names = rows, names
+        n_values = rows.X.nnz if sp.issparse(rows.X) else rows.X.size
+        width = -(-n_values // rows.X.shape[0])
+        self._step = rows_per_block(memory_mb, width, rows.X.dtype.itemsize)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Start to read from the beginning."""
+        rows = self.rows
+        for start in range(0, rows.X.shape[0], self._step):
+            part = slice(start, start + self._step)
+            weight = None if rows.sample_weight is None else rows.sample_weight[part]
+            yield Batch(rows.X[part], rows.y[part], weight, f"rows from {start}")
+
+
+def training_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> StoredBlocks | None:
+    """Store labelled rows of a fit that are not in memory, as they are; None if they are.
+
+    The estimator need not be fitted: its memory and disk budgets count.
+    """
+    blocks: BlockSource | None
+    if is_dask(X):
+        blocks = DaskBlocks(X, y, sample_weight)
+    else:
+        blocks = open_blocks(X, y, sample_weight, estimator.memory_mb)
+    if blocks is None:
+        return None
+    found = _stored(estimator, _as_floats, blocks)
+    return StoredBlocks(found, blocks.names, estimator.memory_mb)
+
+
+def _as_floats(_: Any, X: Matrix) -> Matrix:
+    return X.astype(as_floats([X.dtype]), copy=False)
+
+
+def labelled_rows(
+    estimator: Any, check: Callable[[Any, Any], Matrix], X: Any, y: Any, sample_weight: Any
+) -> QuestionRows:
+    """Check labelled rows, wherever they are.
+
+    Parameters
+    ----------
+    estimator : DiscriminativeKMeans
+        Its memory and disk budgets count.
+    check : callable
+        Given the estimator and some rows, returns them checked and converted.
+    X, y, sample_weight : as in `DiscriminativeKMeans.fit`
+    """
+    blocks = labelled_blocks(estimator, X, y, sample_weight)
+    if blocks is None:
+        return QuestionRows(check(estimator, X), y, sample_weight)
+    return _stored(without_names(estimator), check, blocks)
+
+
+def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> BlockSource | None:
+    """Open labelled rows that are not in memory; None if they are.
+
+    They must have the features that the estimator was fitted on, which are taken by their names.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    blocks: BlockSource | None
+    if is_dask(X):
+        kept = [name for name in (y, sample_weight) if isinstance(name, str)]
+        if hasattr(X, "columns") and names is not None:
+            X = X[[*names.tolist(), *kept]]
+        blocks = DaskBlocks(X, y, sample_weight)
+    elif isinstance(X, str | Path) and isinstance(y, str):
+        from dkmeans.data.tables import TableBlocks  # needs pyarrow
+
+        columns = None if names is None else names.tolist()
+        blocks = TableBlocks(X, y, sample_weight, columns, estimator.memory_mb)
+    else:
+        blocks = open_blocks(X, y, sample_weight, estimator.memory_mb)
+    if blocks is not None:
+        _check_names(estimator, blocks.names)
+    return blocks
+
+
+def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any) -> QuestionRows:
+    """Do the same for rows that need no labels; those that blocks have are left out.
+
+    Of a table on disk or a Dask dataframe, the columns that the estimator was fitted on are taken.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if is_dask(X) and hasattr(X, "columns") and names is not None:
+        X = X[names.tolist()]
+    found: Iterator[tuple[Matrix, str]]
+    if is_dask(X):
+        found = read_partitions(X)
+    elif isinstance(X, str | Path):
+        from dkmeans.data.feature_tables import read_features  # needs pyarrow
+
+        found = read_features(Path(X), names, estimator.memory_mb)
+    elif is_mapped(X, estimator.memory_mb):
+        found = _slices(X, estimator.memory_mb)
+    else:
+        blocks = open_blocks(X, None, None, None)
+        if blocks is None:
+            return QuestionRows(check(estimator, X), None, None)
+        _check_names(estimator, blocks.names)
+        return _stored(without_names(estimator), check, blocks)
+    batches = (Batch(rows, _NONE, None, where) for rows, where in found)
+    return _stored(without_names(estimator), check, batches)
+
+
+def score_blocks(estimator: Any, blocks: BlockSource) -> float:
+    """Return the share of the weight of labelled rows whose predicted class is correct."""
+    model, correct, weights = without_names(estimator), [], []
+    with prefetched(blocks) as batches:
+        for batch in batches:
+            n_rows = batch.X.shape[0]
+            if not n_rows:
+                continue
+            check_same_kind(estimator.classes_, batch.y)
+            try:
+                correct.append(model.predict(batch.X) == batch.y)
+            except ValueError as problem:
+                raise SourceError(f"In {batch.where}: {problem}") from problem
+            if batch.weight is not None:
+                weights.append(np.broadcast_to(batch.weight, n_rows))
+    if not correct:
+        raise SourceError("Found no rows: at least one is needed.")
+    if weights and len(weights) < len(correct):
+        raise SourceError("All blocks need weights, or none may have them.")
+    # The mean of all rows at once, as scikit-learn computes it: means of blocks would be rounded.
+    each = np.concatenate(weights) if weights else None
+    return float(np.average(np.concatenate(correct), weights=each))
+
+
+_NONE: npt.NDArray[Any] = np.empty(0)  # no labels
+
+
+def without_names(estimator: Any) -> Any:
+    """Copy a fitted estimator without names of features, as blocks of rows have none."""
+    copy = type(estimator)(**estimator.get_params(deep=False))
+    return copy._publish(replace(estimator._fitted.predictor(), feature_names=None))
+
+
+def _check_names(estimator: Any, names: list[str] | None) -> None:
+    before = getattr(estimator, "feature_names_in_", None)
+    if names is not None and before is not None and names != before.tolist():
+        raise SourceError(
+            f"The columns of X are {names}, but the estimator was fitted on {before.tolist()}."
+        )
+
+
+def _stored(
+    estimator: Any, check: Callable[[Any, Any], Matrix], batches: Iterable[Batch]
+) -> QuestionRows:
+    budget = DEFAULT_MB if estimator.memory_mb is None else estimator.memory_mb
+    limit = disk_limit(estimator.disk_mb)
+    store = RowStore(int(budget * 2**20 * ROWS_BUDGET_SHARE), limit)
+    labels: list[npt.NDArray[Any]] = []
+    weights: list[Floats] = []
+    n_rows = 0
+    try:
+        with prefetched(batches) as arriving:
+            for batch in arriving:
+                if not batch.X.shape[0]:
+                    continue
+                try:
+                    rows = check(estimator, batch.X)
+                except ValueError as problem:
+                    raise SourceError(f"In {batch.where}: {problem}") from problem
+                if not store.add(rows):
+                    raise SourceError(
+                        f"The rows need more than the {limit / 2**20:.0f} MiB of temporary files "
+                        "that disk_mb, or half of the free space of the disk, allows: free some, "
+                        "set a larger disk_mb, or let TMPDIR name a larger disk."
+                    )
+                n_rows += rows.shape[0]
+                labels.append(batch.y)
+                if batch.weight is not None:
+                    weights.append(np.broadcast_to(batch.weight, rows.shape[:1]))
+        if not n_rows:
+            raise SourceError("Found no rows: at least one is needed.")
+        if weights and len(weights) < len(labels):
+            raise SourceError("All blocks need weights, or none may have them.")
+        X = next(store.read([n_rows]))
+    finally:
+        store.close()  # a map of the file stays
+    return QuestionRows(X, np.concatenate(labels), np.concatenate(weights) if weights else None)
+
+
+def _slices(X: np.memmap, memory_mb: float | None) -> Iterator[tuple[npt.NDArray[Any], str]]:
+    """Copy a memory map block by block, so that its pages do not stay in memory."""
+    step = rows_per_block(memory_mb, X.shape[1], X.dtype.itemsize)
+    for start in range(0, len(X), step):
+        yield np.array(X[start : start + step]), f"rows from {start}"
+        give_back(X)

@@ -1,0 +1,89 @@
+"""Warnings: each is one sentence that says what to do, and ordinary fits have none."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from models import grown
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.preprocessing import StandardScaler
+
+from dkmeans import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
+
+IRIS = load_iris(return_X_y=True)
+
+
+def warned(model, *data):
+    """Fit, and return the warnings, which must name this file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*data)
+    assert all(warning.filename == __file__ for warning in caught)
+    return [(warning.category, str(warning.message)) for warning in caught]
+
+
+def test_ordinary_fits_do_not_warn():
+    for data in (IRIS, load_digits(return_X_y=True), make_moons(400, noise=0.2, random_state=0)):
+        assert warned(grown(20), *data) == []
+        assert warned(grown("auto"), *data) == []
+    assert warned(grown(), *IRIS) == []
+    assert warned(grown(None, refine="margin"), *IRIS) == []
+
+
+def test_repulsion_without_effect():
+    ((category, text),) = warned(grown(6, repulsion=5), *IRIS)
+    assert category is UserWarning
+    assert text.startswith("repulsion=5 has no effect with growth='best': set growth='paper'")
+    plain = grown(6).fit(*IRIS)
+    with pytest.warns(UserWarning, match="no effect"):
+        pushed = grown(6, repulsion=5).fit(*IRIS)
+    np.testing.assert_array_equal(pushed.cluster_centers_, plain.cluster_centers_)
+
+
+@pytest.mark.parametrize("settings", [{"growth": "paper"}, {"warm_start": True}])
+def test_repulsion_that_counts(settings):
+    assert warned(grown(6, repulsion=0.5, **settings), *IRIS) == []
+    assert warned(DiscriminativeKMeans.paper(6, repulsion=0.5), *IRIS) == []
+
+
+def test_refinement_that_moves_nothing():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    model = grown(None, refine="margin")
+    (overfitting, _), (category, text) = warned(model, X, y)
+    assert (overfitting, category) == (OverfittingWarning, UserWarning)
+    assert text.startswith("refine='margin' moved nothing, as max_clusters=None")
+    with pytest.warns(OverfittingWarning):
+        plain = grown().fit(X, y)
+    np.testing.assert_array_equal(model.cluster_centers_, plain.cluster_centers_)
+    assert warned(grown(30, refine="margin"), X, y) == []
+
+
+def test_many_prototypes():
+    X, y = make_moons(600, noise=0.25, random_state=0)
+    ((category, text),) = warned(grown(), X, y)
+    assert category is OverfittingWarning
+    assert "rows' worth of prototypes (2" in text
+    assert "set max_clusters (a budget, or 'auto') or min_cluster_size." in text
+    assert warned(grown(min_cluster_size=10), X, y) == []
+
+
+def test_a_feature_that_dominates_is_named():
+    wine = load_wine(as_frame=True)
+    ((category, text),) = warned(grown(9), wine.data, wine.target)
+    assert category is ScaleWarning
+    assert text.startswith("Feature 'proline' has 99.8% of the variance of all 13 features")
+    assert "metric='learned'" in text
+    X, y = load_breast_cancer(return_X_y=True)
+    for rows in (X, sp.csr_array(X), X.astype(np.float32), X.tolist()):
+        assert [text[:24] for _, text in warned(grown(9), rows, y)] == ["Feature number 23 has 71"]
+    assert warned(grown(9), StandardScaler().fit_transform(X), y) == []
+    for metric in ("learned", "cosine"):
+        assert warned(grown(3, metric=metric), wine.data, wine.target) == []
+
+
+def test_no_feature_dominates_where_nothing_varies():
+    X, y = np.ones((8, 2)), np.arange(8) % 2
+    assert warned(grown(), X, y) == []
+    assert warned(grown(), np.arange(8.0)[:, None], np.arange(8) // 4) == []

@@ -1,0 +1,142 @@
+"""Questions about rows that are not in memory have the answers of the same rows in memory."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from models import grown
+from pyarrow import parquet as pq
+
+from dkmeans import Condenser, DiscriminativeKMeans, condense
+from dkmeans.data import TableBlocks
+from dkmeans.data.blocks import SourceError
+
+pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
+METRICS = ("euclidean", "cosine", "learned")
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = (rng.normal(size=(300, 4)) + 1.5 * y[:, None]).astype(np.float32)
+    X[200:205] = X[:5]
+    return X, np.array(["red", "green", "blue"])[y], rng.integers(1, 4, 300).astype(float)
+
+
+def sources(X, y, w, folder):
+    """The same rows as all kinds of data that a fit takes, with names of labels and weights."""
+    da = pytest.importorskip("dask.array")
+    dd = pytest.importorskip("dask.dataframe")
+    halves = slice(0, 130), slice(130, 130), slice(130, 300)
+    columns = dict(zip("abcd", X.T, strict=True)) | {"kind": y, "weight": w}
+    (folder / "tables").mkdir()
+    for number, half in enumerate(halves):
+        part = pa.table({name: values[half] for name, values in columns.items()})
+        pq.write_table(part, folder / "tables" / f"{number}.parquet")
+    mapped = np.memmap(folder / "rows", X.dtype, "w+", shape=X.shape)
+    mapped[:] = X
+    frame = dd.from_pandas(pa.table(columns).to_pandas(), npartitions=3)
+    return {
+        "path": (folder / "tables", "kind", "weight"),
+        "table": (TableBlocks(folder / "tables", "kind", "weight", list("abcd")), None, None),
+        "batches": (lambda: [(X[h], y[h], w[h]) for h in halves], None, None),
+        "map": (mapped, y, w),
+        "Dask array": (
+            da.from_array(X, chunks=(90, 4)),
+            da.from_array(y, chunks=90),
+            da.from_array(w, chunks=90),
+        ),
+        "Dask frame": (frame, "kind", "weight"),
+    }
+
+
+def equal(a, b):
+    """Whether two tables are the same, bit for bit."""
+    for name, values in a.items():
+        assert values.tolist() == b[name].tolist(), name
+
+
+def columns(table):
+    return {name: np.asarray(values) for name, values in table.to_pandas().items()}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_answers_are_those_in_memory(labelled, tmp_path, metric):
+    X, y, w = labelled
+    model = grown(12, metric=metric).fit(X, y)
+    expected = (
+        columns(model.explain(X)),
+        columns(model.suspects(X, y, sample_weight=w)),
+        columns(model.set_rejection(X).rejection_),
+        model.score(X, y, w),
+    )
+    plain = model.set_params(memory_mb=0.003)  # so little that rows go to the file
+    named = grown(12, metric=metric, memory_mb=0.003).fit(labelled_frame(X), y)
+    for name, (rows, labels, weights) in sources(X, y, w, tmp_path).items():
+        small = named if name in ("path", "table", "Dask frame") else plain
+        unlabelled = rows
+        equal(columns(small.explain(unlabelled)), expected[0])
+        equal(columns(small.suspects(rows, labels, sample_weight=weights)), expected[1])
+        equal(columns(small.set_rejection(unlabelled).rejection_), expected[2])
+        assert small.score(rows, labels, weights) == expected[3], name
+
+
+def labelled_frame(X):
+    return pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+
+
+@pytest.mark.parametrize("keep", ["prototypes", "exemplars"])
+def test_condensed_rows_are_those_in_memory(labelled, tmp_path, keep):
+    X, y, w = labelled
+    settings = {"keep": keep, "refine": None, "metric": "cosine", "growth": "paper"}
+    whole = condense(X, y, 0.04, sample_weight=w, **settings)
+    given = sources(X, y, w, tmp_path)
+    for name in ("path", "batches", "Dask array"):
+        rows, labels, weights = given[name]
+        small = condense(rows, labels, 0.04, sample_weight=weights, **settings, memory_mb=0.01)
+        for one, other in zip(small, whole, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_sparse_batches(labelled):
+    X, y, _ = labelled
+    X = np.where(X > 1, X, 0)
+    model = grown(9, memory_mb=0.002).fit(X, y)
+    rows = sp.csr_array(X)
+
+    def batches():
+        return [(rows[:100], y[:100]), (rows[100:], y[100:])]
+
+    equal(columns(model.suspects(batches)), columns(model.suspects(rows, y)))
+    equal(columns(model.explain(batches)), columns(model.explain(rows)))
+    assert model.score(batches) == model.score(X, y)
+    one, other = (condense(d, n=9, keep="exemplars") for d in (batches, lambda: [(rows, y)]))
+    np.testing.assert_array_equal(one.X.toarray(), other.X.toarray())
+    assert Condenser(9).fit(batches, None).estimator_.n_clusters_ == 9
+
+
+def test_what_is_wrong_is_said(labelled, tmp_path):
+    X, y, _ = labelled
+    model = DiscriminativeKMeans.paper(9, memory_mb=0.001, disk_mb=0.001).fit(X, y)
+    with pytest.raises(SourceError, match="more than the 0 MiB of temporary files that disk_mb"):
+        model.explain(lambda: [(X, y)])
+    bad = np.where(X > 3, np.nan, X)
+    with pytest.raises(SourceError, match=r"In batch 1: .*NaN"):
+        model.suspects(lambda: [(X[:2], y[:2]), (bad, y)])
+    with pytest.raises(SourceError, match=r"In batch 0: .*expecting 4 features"):
+        model.score(lambda: [(X[:, :2], y)])
+    with pytest.raises(SourceError, match="no rows"):
+        model.set_rejection(lambda: [])
+    with pytest.raises(SourceError, match="no file or folder"):
+        model.explain(tmp_path / "nothing.parquet")
+    with pytest.raises(SourceError, match="name of the label column"):
+        model.score(tmp_path / "nothing.parquet", y)
+    pq.write_table(pa.table({"a": X[:, 0], "kind": y}), tmp_path / "t.parquet")
+    model.fit(labelled_frame(X), y)
+    with pytest.raises(SourceError, match="no column 'b', which the model was fitted on"):
+        model.explain(tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match=r"columns of X are \['a'\], but the estimator"):
+        model.score(TableBlocks(tmp_path / "t.parquet", "kind"))
+    with pytest.raises(ValueError, match="y is None, but X is given"):
+        model.suspects(X)
