@@ -11,7 +11,7 @@ SPREAD := -n auto --dist worksteal
 .PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults browser dist clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw two figures
+demo: $(VENV)/.ready-demo  ## fit built-in data, compare, draw three figures
 	@$(BIN)/dkmeans demo
 
 test: lint check  ## lint, types, import layers, tests, doctests: what every change must pass

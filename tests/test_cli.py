@@ -16,7 +16,7 @@ def dkmeans(*arguments, **options):
     )
 
 
-def test_demo_prints_a_table_and_draws_two_figures(tmp_path):
+def test_demo_prints_a_table_and_draws_figures(tmp_path):
     result = dkmeans("demo", "--out", str(tmp_path / "out"))
     assert result.returncode == 0, result.stderr
     for word in ("two moons", "digits", "class-wise k-means", "1-NN", "clusters", "held-out"):
@@ -24,7 +24,7 @@ def test_demo_prints_a_table_and_draws_two_figures(tmp_path):
     table = [line for line in result.stdout.splitlines() if not line.startswith("Figure:")]
     assert max(map(len, table)) <= 80
     assert "…" not in result.stdout
-    for name in ("growth.png", "prototypes.png"):
+    for name in ("model.png", "prototypes.png", "growth.png"):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 

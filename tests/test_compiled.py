@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from models import grown
 from parted import rows_of
 
-from dkmeans.kernels import compiled
+from dkmeans.kernels import compiled, exact
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import OwnDistances, on_far_side
 from dkmeans.kernels.exact import grid_units, rounding_units
@@ -320,3 +320,18 @@ def test_compiled_code_is_made_again_when_any_kernel_changes(tmp_path, monkeypat
         return sum(jitted.stats.cache_hits.values()) > 0
 
     assert [found_on_disk(s) for s in ("one", "one", "other", "one")] == [False, True, False, True]
+
+
+@given(seed=st.integers(0, 10**6), n_slices=st.integers(1, 4), whole=st.booleans())
+def test_division(seed, n_slices, whole):
+    rng = np.random.default_rng(seed)
+    sums = np.ldexp(
+        rng.integers(-(2**40), 2**40, (n_slices, 6, 5)).astype(float),
+        -40 * np.arange(n_slices)[:, None, None],
+    )
+    sums[:, rng.random((6, 5)) < 0.3] = 0.0
+    weights = rng.integers(1, 9, (1, 6, 1)) if whole else rng.integers(1, 2**50, (2, 6, 1))
+    weights = weights * 2.0 ** (-45.0 * np.arange(len(weights)))[:, None, None]
+    found = exact._compiled_ratio(sums, weights, loops)
+    expected = exact._sparse_ratio(sums, weights)
+    assert (found + 0.0).tobytes() == (expected + 0.0).tobytes()

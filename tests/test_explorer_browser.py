@@ -1,6 +1,5 @@
 """The explorer's page in a real browser. All but the first test run by `make browser`."""
 
-import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -180,8 +179,7 @@ def test_open_and_click_a_row(open_page, session):
 def test_no_request_leaves_the_machine(open_page, session):
     """Every part of the page, and what the browser is told not to load, on all tabs."""
     explorer = open_page(session)
-    row, pixel = explorer.lone_row()
-    explorer.page.mouse.click(*pixel)
+    explorer.page.mouse.click(*explorer.lone_row()[1])
     for title in ("Row", "Prototype", "Classes", "Suspects", "Growth", "Rejection"):
         explorer.tab(title)
         explorer.settle()
@@ -341,6 +339,7 @@ def test_growth_slider_and_film(open_page, session):
     slider.press("ArrowRight")
     page.get_by_text(f"shown: {ks[1]} prototypes").wait_for()
     assert session.shown_k == ks[1]
+    explorer.settle()
     assert explorer.js("return store.onPlane.prototypes.length") == ks[1]
     page.get_by_role("button", name="Back to the current model").click()
     page.get_by_text("shown:").wait_for(state="detached")
@@ -521,9 +520,8 @@ def test_keyboard_alone(open_page, session):
     page = explorer.page
 
     def focused():
-        return page.evaluate(
-            "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-        )
+        name = "(document.activeElement.ariaLabel ?? document.activeElement.textContent)"
+        return page.evaluate(name)
 
     def tab_to(start, most=80):
         for _ in range(most):
@@ -576,7 +574,7 @@ def test_keyboard_alone(open_page, session):
 @pytest.mark.browser
 def test_text_from_data_is_text(open_page, tmp_path):
     """Names of classes, features and prototypes that would run as HTML."""
-    (X, y), held_out = iris_rows()
+    (X, y), _ = iris_rows()
     y = np.where(y == "setosa", EVIL, y)
     import pandas as pd
 
@@ -694,7 +692,8 @@ def test_density_where_points_would_be_slow(open_page):
     width, height, extent, alpha = explorer.js(
         """const { width, height } = map.densityCanvas;
         const image = map.densityCanvas.getContext("2d").getImageData(0, 0, width, height);
-        return [width, height, map.view.extent(), Array.from(image.data.filter((_, i) => i % 4 === 3))];"""
+        const alpha = Array.from(image.data.filter((_, i) => i % 4 === 3));
+        return [width, height, map.view.extent(), alpha];"""
     )
     plane = explorer.js("return store.plane")
     params = {"plane": plane["id"], "x": plane["x"], "y": plane["y"], "layer": "training"}
@@ -743,7 +742,8 @@ def test_symbols_and_colours_of_points(open_page, session):
     found = explorer.js(
         """map.layers(); const { grid } = store; const i = grid.place[given[0]];
         const canvas = new OffscreenCanvas(1, 1); const context = canvas.getContext("2d");
-        context.drawImage(map.pointCanvas, map.view.pixelX(grid.x[i]) | 0, map.view.pixelY(grid.y[i]) | 0, 1, 1, 0, 0, 1, 1);
+        const [x, y] = [map.view.pixelX(grid.x[i]) | 0, map.view.pixelY(grid.y[i]) | 0];
+        context.drawImage(map.pointCanvas, x, y, 1, 1, 0, 0, 1, 1);
         return Array.from(context.getImageData(0, 0, 1, 1).data);""",
         row,
     )
@@ -766,17 +766,3 @@ def test_certified_radius_is_drawn_for_two_features(open_page):
     ellipse = explorer.js("return map.scene().ellipse")
     assert ellipse == pytest.approx([told["radius"], told["radius"]])
     assert explorer.js("return store.cells") == "cut"  # exact, as there are no other features
-
-
-def test_notebook_module_imports_nothing():
-    """All modules are within it, and no name is left to be resolved by the notebook."""
-    from dkmeans.explorer.bundle import notebook_module
-
-    text = notebook_module()
-    sources = dict(json.loads(re.search(r"const SOURCES = (.*);\n", text)[1]))
-    for name, source in sources.items():
-        for needed in re.findall(r'^import .*? from "(.*?)";', source, re.MULTILINE | re.DOTALL):
-            assert needed.strip("\0") in sources, name
-            order = list(sources)
-            assert order.index(needed.strip("\0")) < order.index(name)
-    assert "page.mjs" not in sources

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_session, make
+from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_model, iris_session, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans, load
 from dkmeans.explorer import requests as r
+from dkmeans.explorer import suspicion
 from dkmeans.explorer.answers import ANSWERS, answer
 from dkmeans.explorer.digests import digest_model
 from dkmeans.explorer.layers import Rows
@@ -227,6 +228,48 @@ def test_suspects_are_those_of_the_model_until_they_are_decided(session):
     left = [line["row"] for line in ask(session, "suspects", limit=50)["rows"]]
     assert first not in left
     assert second not in left
+
+
+def test_suspects_are_searched_for_once_for_each_model(session, monkeypatch):
+    searches = []
+    search = suspicion._search
+    monkeypatch.setattr(suspicion, "_search", lambda *what: searches.append(what) or search(*what))
+    first = ask(session, "suspects")["rows"]
+    for line in first[:3]:
+        make(session, "relabel", rows=[line["row"]], **{"class": line["suggested"]})
+    assert ask(session, "suspects")["rows"] == first[3:]
+    ask(session, "undo")
+    assert ask(session, "suspects")["rows"] == first[2:]
+    pair = {first[2]["class"], first[2]["suggested"]}
+    make(session, "merge_classes", **{"from": max(pair), "into": min(pair)})
+    left = ask(session, "suspects")["rows"]
+    assert all({line["class"], line["suggested"]} != pair for line in left)
+    assert len(searches) == 1
+    make(session, "drop_prototype", index=1)
+    ask(session, "suspects")
+    assert len(searches) == 2
+
+
+def test_others_are_answered_while_suspects_are_searched_for(session, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    search = suspicion._search
+
+    def slow(*what):
+        begun.set()
+        assert go_on.wait(20)
+        return search(*what)
+
+    monkeypatch.setattr(suspicion, "_search", slow)
+    tab = threading.Thread(target=ask, args=(session, "suspects"))
+    tab.start()
+    assert begun.wait(20)
+    assert session.is_working
+    row = make(session, "keep", rows=[46])["edits"]
+    assert row == 1
+    go_on.set()
+    tab.join(20)
+    assert not session.is_working
+    assert 46 not in [line["row"] for line in ask(session, "suspects")["rows"]]
 
 
 def test_table_is_sorted_and_cut(session):
@@ -652,6 +695,25 @@ def test_an_edit_that_cannot_be_written_is_not_made(tmp_path, monkeypatch):
     again = iris_session(tmp_path / "j.jsonl")
     assert ask(again, "state")["edits"] == 1
     again.close()
+
+
+# Errors of input
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        ((IRIS, NAMES[:-1]), {}, "y has 149 labels, but X has 150 rows"),
+        ((IRIS[:0], NAMES[:0]), {}, "0 sample"),
+        ((IRIS, CODES), {}, "labels"),
+        ((IRIS, NAMES, [1.0]), {}, "sample_weight has 1 entries"),
+        ((IRIS[:, :2], NAMES), {}, "2 features"),
+        ((IRIS, NAMES), {"held_out": Rows(IRIS, NAMES[:3])}, "y_test has 3 labels"),
+    ],
+)
+def test_wrong_rows_are_refused_in_a_sentence(rows, more, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Session(iris_model(8), Rows(*rows), **more)
 
 
 # Speed

@@ -206,13 +206,20 @@ def test_a_model_and_its_table(folder):
     session.close()
 
 
-def test_raw_numbers_and_a_model_of_them(folder):
+def test_raw_numbers_and_a_model_of_them(folder, monkeypatch):
     path = folder / "raw.csv"
     write(table().drop(columns=["site", "note"]), path)
     session = opened(path, wanted=Wanted("species", raw=True), held_out=0.0)
     assert session.opened.before is None
     assert ask(session, "state")["features"] == ["a", "b", "c", "d"]
     assert ask(session, "state")["layers"]["held_out"] == 0
+    make(session, "relabel", rows=[2], **{"class": 1})
+    ask(session, "refit")
+    session.job.join(60)
+    (folder / "raw.py").write_bytes(ask(session, "export", what="script"))
+    monkeypatch.chdir(folder)
+    runpy.run_path("raw.py", run_name="__main__")
+    assert digest_model(load("corrected.dkm")) == digest_model(session.draft.core)
     session.close()
 
 
@@ -280,6 +287,22 @@ def test_the_command_serves_and_says_what_it_does(folder, monkeypatch):
     assert os.listdir(folder).count("cli.csv.explore.jsonl") == 1
     said = run(f"explore {path} --label species --max-clusters 6 --no-browser", code=1)
     assert "journal of other model" in said
+
+
+def test_ctrl_c_does_not_wait_for_an_answer(folder, monkeypatch):
+    import dkmeans.cli.explore_command as command
+
+    write(table(), folder / "busy.csv")
+    codes = []
+
+    def serve(session, **options):
+        session.close()
+        session.answering.add(1)
+
+    monkeypatch.setattr(command, "serve", serve)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    run(f"explore {folder / 'busy.csv'} --label species --max-clusters 4 -q")
+    assert codes == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The explorer's widget: the page's requests as messages."""
 
+import subprocess
 import sys
 
 import pytest
@@ -78,6 +79,20 @@ def test_explore_returns_the_widget_in_a_notebook(monkeypatch):
     assert isinstance(widget, ExplorerWidget)
     assert widget.session.model.n_clusters_ == 8
     assert "export default" in widget._esm
+
+
+def test_without_the_extras_explore_says_what_to_install():
+    missing = ("matplotlib", "PIL", "pyarrow", "onnx", "typer", "rich", "dask", "skops", "uvicorn")
+    code = (
+        f"import sys\nfor name in {missing}: sys.modules[name] = None\n"
+        "from dkmeans import DiscriminativeKMeans, explore\n"
+        "X, y = [[0.0], [1.0], [5.0]], ['a', 'a', 'b']\n"
+        "explore(DiscriminativeKMeans().fit(X, y), X, y)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = result.stderr.strip().splitlines()[-1]
+    message = "The explorer needs uvicorn: pip install 'dkmeans[explore]'."
+    assert last == f"ModuleNotFoundError: {message}"
 
 
 def test_explore_serves_elsewhere(monkeypatch, capsys):

@@ -385,3 +385,19 @@ def test_the_path_is_drawn(digits):
     other = PathDisplay.from_estimator(model, ax=ax)
     assert other.ax_ is ax
     assert f"{model.n_clusters_} clusters" in str(other.ax_.get_legend_handles_labels()[1])
+
+
+def test_refined_points_are_filled_and_others_hollow(digits):
+    pytest.importorskip("matplotlib")
+    X, y = digits
+    model = grown(20, refine="margin").fit(X, y)
+    display = model.path_.plot()
+    hollow, filled = display.ax_.lines
+    assert [hollow.get_label(), filled.get_label()] == [
+        "training rows, as grown",
+        "training rows, refined",
+    ]
+    assert hollow.get_markerfacecolor() == "white"
+    assert filled.get_markerfacecolor() == filled.get_color() == hollow.get_color()
+    assert filled.get_xdata().tolist() == [20]
+    assert hollow.get_xdata().tolist() == model.path_.clusters[1:-1].tolist()

@@ -143,11 +143,13 @@ def test_all_displays_draw_through_pyplot_and_where_they_are_told(moons):
         assert len(repr(display)) < 80
         assert repr(display).startswith(type(display).__name__ + "(")
         figure = Figure(layout="constrained")
-        ax = figure.subplots()
-        assert display.plot(ax) is display
-        assert display.figure_ is figure
-        assert display.ax_ is ax
-        figure.draw_without_rendering()
+        part = Figure(figsize=(8, 4)).subfigures(1, 2)[0]  # without a layout
+        for where in (figure, part):
+            ax = where.subplots()
+            assert display.plot(ax) is display
+            assert display.figure_ is where
+            assert display.ax_ is ax
+            where.figure.draw_without_rendering()
     assert len(plt.get_fignums()) == len(displays)
 
 
@@ -245,14 +247,6 @@ def test_labels_must_be_of_the_kind_that_the_model_knows(moons):
     X, y, model = moons
     with pytest.raises(ValueError, match="y holds text, but the model was fitted on numbers"):
         MarginDisplay.from_estimator(model, X, y.astype(str))
-
-
-def test_displays_draw_in_parts_of_figures_without_a_layout(moons):
-    for display in built(*moons):
-        part = Figure(figsize=(8, 4)).subfigures(1, 2)[0]
-        ax = part.subplots()
-        assert display.plot(ax).figure_ is part
-        part.figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("form", ["csr_array", "coo_array", "list", "pandas", "polars"])

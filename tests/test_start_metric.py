@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import grown
 from parted import parts_of
+from scipy.stats import chi2_contingency, norm
 from strategies import examples
 
 from dkmeans import DiscriminativeKMeans
@@ -56,6 +57,30 @@ def test_axes_are_the_principal_ones(seed):
     np.testing.assert_allclose(metric_of(X).components, np.diag(weights), rtol=1e-5)
 
 
+def relevance(x, y):
+    """Chi-squared statistic of the classes and of eight bins, above chance, from 0.25 to 1."""
+    bins = np.searchsorted(norm.ppf(np.arange(1, 8) / 8), (x - x.mean()) / x.std(), side="right")
+    table = np.array([[np.sum((bins == b) & (y == c)) for c in np.unique(y)] for b in range(8)])
+    chi, _, freedom, _ = chi2_contingency(table[table.any(axis=1)], correction=False)
+    return np.clip((chi - freedom) / np.sqrt(2 * freedom) / 10, 0.25, 1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("copies", [1, 4])
+def test_features_that_tell_nothing_of_the_classes_count_less(n_classes, copies):
+    rng = np.random.default_rng(n_classes)
+    X = rng.normal(size=(400, 5))
+    height = X[:, 0] + np.sin(3 * X[:, 1]) + 0.7 * X[:, 2] ** 2
+    y = np.searchsorted(np.quantile(height, np.arange(1, n_classes) / n_classes), height)
+    y[X[:, 3] < -1.5] = 0
+    expected = np.array([relevance(x, y) for x in X.T])
+    assert len(np.unique(expected)) >= 3, "all cases: clear, in between, and noise"
+    plain = metric_of(X).components
+    again = np.tile(np.arange(len(X)), copies)
+    found = metric_of(X[again], y=y[again]).components
+    np.testing.assert_allclose(found, plain * (expected / expected.max()), rtol=1e-5)
+
+
 @settings(max_examples=examples(100), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -73,21 +98,22 @@ def test_every_bit_is_the_same_in_any_order_and_parts(seed, weights, power):
     }[weights]
     if w is not None:
         w[0] = 1
-    found = metric_of(X, w, 2)
+    y = (X[:, 0] > X[0, 0]) + rng.integers(0, 2, len(X))
+    found = metric_of(X, w, 2, y=y)
     order = rng.permutation(len(X))
     cuts = sorted(rng.integers(0, len(X), 2).tolist())
     others = [
-        metric_of(X[order], None if w is None else w[order], 2, cuts),
-        metric_of(sp.csr_array(X), w, 2),
+        metric_of(X[order], None if w is None else w[order], 2, cuts, y=y[order]),
+        metric_of(sp.csr_array(X), w, 2, y=y),
     ]
     if weights == "whole":
         again = np.repeat(np.arange(len(X)), w.astype(int))
-        others.append(metric_of(X[again], None, 2))
-        others.append(metric_of(X, w * 2.0 ** max(power, 0), 2))
+        others.append(metric_of(X[again], None, 2, y=y[again]))
+        others.append(metric_of(X, w * 2.0 ** max(power, 0), 2, y=y))
     if weights == "none":
-        others.append(metric_of(X, np.full(len(X), 2.0 ** max(power, 0)), 2))
+        others.append(metric_of(X, np.full(len(X), 2.0 ** max(power, 0)), 2, y=y))
     units = 2.0 ** rng.integers(-40, 40, X.shape[1])
-    scaled = metric_of(X * units, w, 2)
+    scaled = metric_of(X * units, w, 2, y=y)
     np.testing.assert_array_equal(scaled.scale, found.scale * units)
     np.testing.assert_array_equal(scaled.components, found.components)
     for other in others:

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from models import grown
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
 from strategies import coarse, examples, growths, weighted
 
-from dkmeans import load
+from dkmeans import DiscriminativeKMedoids, find_suspects, load
 from dkmeans.plots import SuspectImagesDisplay
+from dkmeans.questions.label_noise import count_wrong
 
 REACHES = (1, 2, 4, 8, 16)
 # Where labels are wrong, fits that converge have many clusters, and say so.
@@ -238,7 +242,7 @@ def test_table():
     suspects = grown().fit(X, y).suspects(X, y)
     table = suspects.to_pandas()
     assert list(table) == ["row", "label", "suggested", "cluster", "score", "reason"]
-    assert repr(suspects).startswith("3 suspects\n")
+    assert repr(suspects).startswith("3 suspects; about 3 of 120 labels are wrong\n")
     nothing = grown().fit(X, y).suspects(n=0)
     assert len(nothing) == 0
     assert repr(nothing).startswith("0 suspects")
@@ -285,3 +289,112 @@ def test_images():
         suspects.plot(X, image_shape=(9, 7))
     with pytest.raises(ValueError, match="must be"):
         suspects.plot(X, image_shape=(64,))
+
+
+# --- how many labels are wrong ------------------------------------------------------------------
+
+
+def naive_count(classes, majority, shares, n_classes):
+    """Count the labels amid the deepest rows of each class, row by row."""
+    totals = []
+    for size in range(majority.shape[1]):
+        wrong = [0.0] * n_classes
+        for j in range(n_classes):
+            here = [r for r in range(len(classes)) if majority[r, size] == j]
+            ranked = sorted((round(shares[r, size], 9) for r in here), reverse=True)
+            if not here:
+                continue
+            least = ranked[: max(25, int(np.ceil(0.15 * len(here))))][-1]
+            deep = [r for r in here if round(shares[r, size], 9) >= max(least, 0.5)]
+            for r in deep:
+                if classes[r] != j:
+                    wrong[classes[r]] += len(here) / len(deep)
+        counts = [sum(classes == c) for c in range(n_classes)]
+        totals.append(np.minimum(wrong, counts))
+    return min(totals, key=sum)
+
+
+@settings(max_examples=examples(30))
+@given(st.integers(0, 10**6))
+def test_count_is_its_definition(seed):
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(1, 120), rng.integers(1, 4)
+    classes, majority = rng.integers(0, k, n), rng.integers(0, k, (n, 2))
+    shares = rng.integers(0, 9, (n, 2)) / 8
+    found = count_wrong(classes, majority, shares, k)
+    assert_allclose(found, naive_count(classes, majority, shares, k))
+    order = rng.permutation(n)
+    assert_allclose(count_wrong(classes[order], majority[order], shares[order], k), found)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2])
+def test_as_many_are_listed_as_are_wrong(share):
+    X, true = (part[:900] for part in load_digits(return_X_y=True))
+    rng = np.random.default_rng(1)
+    wrong = rng.random(900) < share
+    y = np.where(wrong, (true + rng.integers(1, 10, 900)) % 10, true)
+    suspects = grown(60).fit(X, y).suspects(X, y)
+    assert abs(len(suspects) - wrong.sum()) <= 10 + 0.2 * wrong.sum()
+    assert wrong[suspects.row].sum() >= 0.7 * wrong.sum()
+    noise = suspects.noise
+    assert_array_equal(noise.rows, np.bincount(y))
+    assert abs(noise.wrong.sum() - wrong.sum()) <= 10 + 0.2 * wrong.sum()
+    assert repr(noise).startswith(f"About {noise.wrong.sum():.0f} of 900 labels are wrong")
+
+
+def test_few_are_listed_where_classes_overlap():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 400)
+    X = rng.normal(size=(800, 2)) + 1.3 * np.outer(y, [1, 0])  # a quarter is on the wrong side
+    suspects = grown(growth="paper").fit(X, y).suspects(X, y)
+    assert len(suspects) < 80
+    assert (suspects.score > 0.5).all()
+
+
+def test_frames_keep_their_index():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = blobs()
+    names = [f"r{i}" for i in range(len(y))]
+    frame, labels = pd.DataFrame(X, index=names, columns=["a", "b"]), pd.Series(y, index=names)
+    model = grown().fit(frame, labels)
+    expected = {"r0", "r40", "r80"}
+    assert set(model.suspects(frame, labels).index) == expected
+    assert set(model.suspects(frame, y).to_frame().index) == expected
+    medoids = DiscriminativeKMedoids(4).fit(frame, labels)
+    assert set(medoids.suspects(frame, labels).to_frame().index) == expected
+    assert model.suspects().index is None
+
+
+class TestProbabilities:
+    def test_any_classifier(self):
+        rng = np.random.default_rng(2)
+        some = rng.permutation(1797)[:900]
+        X, true = (part[some] for part in load_digits(return_X_y=True))
+        wrong = rng.random(900) < 0.1
+        y = np.where(wrong, (true + rng.integers(1, 10, 900)) % 10, true)
+        shares = cross_val_predict(KNeighborsClassifier(10), X, y, cv=3, method="predict_proba")
+        suspects = find_suspects(shares, y)
+        assert wrong[suspects.row].mean() > 0.8
+        assert wrong[suspects.row].sum() > 0.8 * wrong.sum()
+        assert suspects.columns == ("row", "label", "suggested", "score", "reason")
+        assert len(find_suspects(shares, y, n=7)) == 7
+
+    def test_scores_and_names(self):
+        shares = [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.0, 1.0, 0.0]]
+        found = find_suspects(shares, ["c", "c", "b"], classes=["a", "b", "c"], n=3)
+        assert found.row.tolist() == [0, 1, 2]
+        assert_allclose(found.score, [0.75, 0.3, 0])
+        assert found.suggested.tolist() == ["a", "a", "a"]
+        assert found.reason.tolist() == ["another class is likelier", "none", "none"]
+
+    def test_bad_input(self):
+        with pytest.raises(ValueError, match=r"shape \(2, 3\), but there are 2 classes"):
+            find_suspects(np.ones((2, 3)), [0, 1])
+        with pytest.raises(ValueError, match="negative, infinite or NaN"):
+            find_suspects([[0.5, np.nan], [1, 0]], [0, 1])
+        with pytest.raises(ValueError, match="sorted"):
+            find_suspects([[0.5, 0.5]], ["a"], classes=["b", "a"])
+        with pytest.raises(ValueError, match="y has 1 labels, but X has 2 rows"):
+            find_suspects([[0.5, 0.5], [1, 0]], ["a"], classes=["a", "b"])
+        with pytest.raises(ValueError, match="n=-1"):
+            find_suspects([[1.0]], ["a"], n=-1)

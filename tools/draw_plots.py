@@ -35,6 +35,12 @@ def save(figure: Any, name: str) -> None:
     small.save(path, optimize=True)
 
 
+def model() -> None:
+    """Draw what a fit with the defaults makes of two moons."""
+    X, y = make_moons(500, noise=0.15, random_state=0)
+    save(CellsDisplay.from_estimator(DiscriminativeKMeans().fit(X, y), X, y).figure_, "model")
+
+
 def cells() -> None:
     """Draw cells of two features, and a cut through four."""
     figure = Figure(figsize=(9.6, 4.0), layout="constrained")
@@ -164,6 +170,7 @@ def learned_metric() -> None:
 
 
 if __name__ == "__main__":
+    model()
     cells()
     planes()
     profiles()

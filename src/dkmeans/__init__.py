@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dkmeans.files.onnx_graph import to_onnx
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
+    from dkmeans.questions.probable_errors import find_suspects
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -27,6 +28,7 @@ __all__ = [
     "__version__",
     "condense",
     "explore",
+    "find_suspects",
     "fit_table",
     "load",
     "save",
@@ -39,6 +41,7 @@ _MODULES = {
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
     "explore": "explorer.explore",
+    "find_suspects": "questions.probable_errors",
     "fit_table": "tables.on_disk",
     "table_pipeline": "tables.pipeline",
     "to_onnx": "files.onnx_graph",

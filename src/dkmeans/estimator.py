@@ -25,6 +25,7 @@ from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
 from dkmeans.dask_prediction import accepts_dask, computed_score
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
@@ -634,28 +635,31 @@ class DiscriminativeKMeans(
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0, if X is given; without X, those of the fit are used.
         n : int, optional
-            Number of rows to list, whatever their score. By default all rows with a score above
-            0.5, and conflicts.
+            Number of rows to list, whatever their score. By default as many as are estimated to
+            have a wrong label, with a score above 0.5; and conflicts.
 
         Returns
         -------
         suspects : Suspects
             A table with the columns row, label, suggested, cluster, score and reason; equal
-            scores are in the order of rows.
+            scores are in the order of rows. `suspects.noise` is the estimate for each class, and
+            `suspects.index` has the labels of the rows if X or y is a frame.
 
         Examples
         --------
         >>> from dkmeans import DiscriminativeKMeans
-        >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3], [0.15]]
-        >>> y = ["low", "low", "low", "low", "high", "high", "high", "high", "high"]
+        >>> X = [[0.1 * i] for i in range(20)] + [[5 + 0.1 * i] for i in range(20)]
+        >>> y = ["low"] * 20 + ["high"] * 20
+        >>> y[10] = "high"
         >>> model = DiscriminativeKMeans().fit(X, y)
         >>> model.suspects(X, y)
-        1 suspect
+        1 suspect; about 1 of 40 labels are wrong
         row  label  suggested  cluster   score              reason
-          8   high        low        2  0.9994  small foreign cell
+         10   high        low        3  0.9939  small foreign cell
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
+        index = row_index(X, y)
         if X is None:
             rows = label_errors.score_remembered_rows(self._fitted, threads_of(self))
         else:
@@ -664,7 +668,8 @@ class DiscriminativeKMeans(
             classes = label_errors.known_classes(self._fitted.classes, given.y, X.shape[0])
             weights = check_sample_weight(given.sample_weight, X.shape[0])
             rows = label_errors.score_rows(self._fitted, X, classes, weights, threads_of(self))
-        return label_errors.list_suspects(self._fitted, rows, n)
+        found = label_errors.list_suspects(self._fitted, rows, n)
+        return found.with_index(None if index is None else index[found.row])
 
     def class_borders(self) -> ClassBorders:
         """List the pairs of classes that meet, the one that cost the most prototypes first.

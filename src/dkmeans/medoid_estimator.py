@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.calibration import CalibrationMixin
+from dkmeans.data.frames import row_index
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for
@@ -372,18 +373,18 @@ class DiscriminativeKMedoids(
         sample_weight : array-like of shape (n_samples,), optional
             Weights >= 0.
         n : int, optional
-            Number of rows to list, whatever their score. By default all rows with a score above
-            0.5, and conflicts.
+            Number of rows to list, whatever their score. By default as many as are estimated to
+            have a wrong label, with a score above 0.5; and conflicts.
 
         Returns
         -------
         suspects : Suspects
             A table with the columns row, label, suggested, cluster (the medoid's row), score and
-            reason.
+            reason. `suspects.noise` is the estimate for each class.
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
-        kind, model = kind_for(self), self._fitted
+        kind, model, index = kind_for(self), self._fitted, row_index(X, y)
         X = kind.read_new(self, X, self.n_medoids_)
         n_rows = n_rows_of(X)
         classes = label_errors.known_classes(model.classes, y, n_rows)
@@ -392,9 +393,10 @@ class DiscriminativeKMedoids(
         rows = medoid_answers.score_rows(
             model, lambda at: kind.between(X, at), cells, classes, weights
         )
-        return label_errors.suspects_table(
+        found = label_errors.suspects_table(
             rows, model.classes, model.codes, model.medoids, model.sizes, n
         )
+        return found.with_index(None if index is None else index[found.row])
 
     def set_rejection(
         self, X: Any, *, false_alarm_rate: float = 0.05, per: reject.Per = "class"

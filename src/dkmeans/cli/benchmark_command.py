@@ -88,7 +88,7 @@ def _compare(name: str) -> None:
         parts[:2] = [scaler.transform(part) for part in parts[:2]]
     console = stdout()
     with console.status("comparing") as status:
-        lines = compare(Split(*parts), 4 * len(set(y)), status.update)
+        _, lines = compare(Split(*parts), status.update)
     table = grid("method", "clusters", "training\nerror %", "held-out\nerror %", "seconds\nto fit")
     for line in lines:
         table.add_row(

@@ -1,7 +1,6 @@
 """`dkmeans compare`: this and other methods on one table, with a picture."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from dkmeans.cli.rows import read_rows
 from dkmeans.cli.trials import Candidates, Split, Trial
 
 _OURS = "dkmeans"
-_CLUSTERS_PER_CLASS = 4  # as in `dkmeans demo`
 _MANY_ROWS = 10_000
 _NEIGHBOURS = 5
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -56,9 +54,6 @@ def run_compare(
         if note:
             say(console, note)
     parts = split.parts(candidates.data.y)
-    if options.max_clusters is None:
-        budget = _CLUSTERS_PER_CLASS * len(np.unique(candidates.data.y))
-        options = replace(options, max_clusters=str(budget))
     found = _compare(candidates, options, parts, console)
     how = f"{plural(len(candidates.data.y), 'row')}, {split}"
     if as_json:

@@ -19,11 +19,10 @@ from dkmeans.atomic import replacing
 from dkmeans.baselines import ClasswiseKMeans
 from dkmeans.cli.console import say, stdout
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
+from dkmeans.plots.decision_regions import CellsDisplay
 from dkmeans.plots.display import Display, off_screen
 from dkmeans.plots.growth import GrowthDisplay
 from dkmeans.plots.images import PrototypeImagesDisplay
-
-DIGITS_BUDGET = 40
 
 
 @dataclass(frozen=True)
@@ -78,27 +77,19 @@ def measure(method: str, model: Any, data: Split) -> Line:
     )
 
 
-def compare(data: Split, budget: int | None, step: Any) -> list[Line]:
-    """Measure dkmeans, with and without a budget, and what people use today."""
+def compare(data: Split, step: Any) -> tuple[DiscriminativeKMeans, list[Line]]:
+    """Measure dkmeans with its defaults, what people use today, and the paper's algorithm."""
     lines = []
-    for limit in (budget, None) if budget else (None,):
-        step(f"dkmeans, {f'budget {limit}' if limit else 'to convergence'}")
-        title = f"dkmeans, budget {limit}" if limit else "dkmeans, converged"
-        model = DiscriminativeKMeans(limit, refine=None, metric="euclidean")
-        lines.append(measure(title, model, data))
-        if limit:
-            step("dkmeans, refined")
-            refined = DiscriminativeKMeans(limit, refine="margin", metric="euclidean")
-            lines.append(measure("dkmeans, refined", refined, data))
-        step(f"class-wise k-means, {model.n_clusters_} centres")
-        lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
-    if budget is None:
-        step("dkmeans, the paper's growth")
-        paper = DiscriminativeKMeans.paper()
-        lines.append(measure("dkmeans, as in paper", paper, data))
+    step("dkmeans")
+    model = DiscriminativeKMeans()
+    lines.append(measure("dkmeans", model, data))
+    step(f"class-wise k-means, {model.n_clusters_} centres")
+    lines.append(measure("class-wise k-means", ClasswiseKMeans(model.n_clusters_), data))
+    step("dkmeans, as in the paper")
+    lines.append(measure("dkmeans, as in paper", DiscriminativeKMeans.paper(), data))
     step("1-NN")
     lines.append(measure("1-NN on all rows", KNeighborsClassifier(1), data))
-    return lines
+    return model, lines
 
 
 def run_demo(out: Path) -> None:
@@ -116,13 +107,15 @@ def run_demo(out: Path) -> None:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=12)
+        task = progress.add_task("", total=11)
 
         def step(text: str) -> None:
             progress.update(task, description=text, advance=1)
 
+        models = {}
         for name, data in sets.items():
-            for line in compare(data, DIGITS_BUDGET if name == "digits" else None, step):
+            models[name], lines = compare(data, step)
+            for line in lines:
                 table.add_row(
                     name,
                     line.method,
@@ -133,22 +126,25 @@ def run_demo(out: Path) -> None:
                     f"{line.seconds:.3f}",
                 )
             table.add_section()
-        step("drawing the growth")
-        moons, digits = sets["two moons"], sets["digits"]
+        moons = sets["two moons"]
+        rows = moons.X_train, moons.y_train
+        step("drawing the model")
         with off_screen():
-            growth = GrowthDisplay.from_estimator(
-                DiscriminativeKMeans.paper(), moons.X_train, moons.y_train
-            )
-        _save(growth, out / "growth.png")
+            cells = CellsDisplay.from_estimator(models["two moons"], *rows)
+        _save(cells, out / "model.png")
         step("drawing the prototypes")
-        model = DiscriminativeKMeans(DIGITS_BUDGET).fit(digits.X_train, digits.y_train)
         with off_screen():
-            images = PrototypeImagesDisplay.from_estimator(model, image_shape=(8, 8))
+            images = PrototypeImagesDisplay.from_estimator(models["digits"], image_shape=(8, 8))
         _save(images, out / "prototypes.png")
+        step("drawing the paper's growth")
+        with off_screen():
+            growth = GrowthDisplay.from_estimator(DiscriminativeKMeans.paper(), *rows)
+        _save(growth, out / "growth.png")
     console.print(table)
     captions = {
-        "growth.png": "the paper's growth on two moons, round by round",
-        "prototypes.png": f"the {DIGITS_BUDGET} prototypes of the digits",
+        "model.png": "the model of the two moons",
+        "prototypes.png": "the prototypes of the digits",
+        "growth.png": "the paper's growth on the two moons, round by round",
     }
     for name, caption in captions.items():
         say(console, f"Figure: {out / name}: {caption}", soft_wrap=True)

@@ -1,5 +1,7 @@
 """`dkmeans explore`: a page in the browser that shows a model and its rows."""
 
+import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,9 @@ def run_explore(
             say(console, "Ctrl-C ends it.")
 
     serve(session, port=options.port, open_browser=options.browser, announce=announce)
+    if session.is_working:  # threads cannot be stopped, and Python would wait for them
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def open_session(
@@ -80,7 +85,9 @@ def open_session(
             rows, test = _hold_out(rows, options.held_out, fitting)
             origin = replace(origin, share=options.held_out)
         whole = _fitted(rows, table, wanted, fitting)
-        origin = replace(origin, estimator=LoadedModel(whole).core)
+        how: Any = "standardised" if fitting.standardise else "raw"
+        how = how if wanted.raw or table is None else "table"
+        origin = replace(origin, estimator=LoadedModel(whole).core, features=how)
     else:
         whole = model.whole
         origin = replace(origin, model=source)

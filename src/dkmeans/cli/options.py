@@ -102,12 +102,12 @@ MaxClusters = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto|none",
-        help="Most clusters; auto chooses on held-out rows, none grows until every label fits.",
+        help="Most clusters; auto (default) chooses on held-out rows, none fits every label.",
     ),
 ]
 Refine = Annotated[
     RefineOption | None,
-    typer.Option(help="Move the clusters for wider margins, at the same number."),
+    typer.Option(help="Move the clusters for wider margins: margin, the default, or none."),
 ]
 Standardise = Annotated[
     bool,
@@ -119,7 +119,7 @@ Standardise = Annotated[
 ]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes the same weight.")]
 Growth = Annotated[GrowthOption | None, typer.Option(help="How clusters are added.")]
-Metric = Annotated[MetricOption | None, typer.Option(help="What distance is.")]
+Metric = Annotated[MetricOption | None, typer.Option(help="What distance is; auto learns it.")]
 Components = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Largest rank of --metric learned.")
 ]

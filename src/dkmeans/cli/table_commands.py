@@ -129,11 +129,8 @@ def compare(
     rows: Annotated[
         int, typer.Option(min=0, help="Most rows to use, chosen by class; 0 uses all.")
     ] = 20_000,
-    max_clusters: Annotated[
-        str | None,
-        typer.Option(metavar="N|auto", help="Most clusters; by default four for each class."),
-    ] = None,
-    refine: o.Refine = o.RefineOption.margin,
+    max_clusters: o.MaxClusters = None,
+    refine: o.Refine = None,
     columns: o.Columns = None,
     drop: o.Drop = None,
     category: o.Category = None,
@@ -349,8 +346,8 @@ def explore(
     raw: o.Raw = False,
     standardise: o.Standardise = False,
     balanced: o.Balanced = False,
-    growth: o.Growth = o.GrowthOption.best,
-    metric: o.Metric = o.MetricOption.euclidean,
+    growth: o.Growth = None,
+    metric: o.Metric = None,
     n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,

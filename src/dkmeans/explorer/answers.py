@@ -1,5 +1,6 @@
 """The requests that the page can make, by name."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,12 @@ def answer(session: Session, name: str, params: Any) -> Answer:
         raise RequestError(f"There is no request {name[:40]!r}.")
     if not isinstance(params, dict):
         raise RequestError("Parameters must be a JSON object.")
-    if name in _UNLOCKED:
-        return ANSWERS[name](session, params)
-    with session.lock:
-        return ANSWERS[name](session, params)
+    thread = threading.get_ident()
+    session.answering.add(thread)
+    try:
+        if name in _UNLOCKED:
+            return ANSWERS[name](session, params)
+        with session.lock:
+            return ANSWERS[name](session, params)
+    finally:
+        session.answering.discard(thread)

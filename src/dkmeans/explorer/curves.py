@@ -23,8 +23,8 @@ def error_curve(session: Session, draft: Draft) -> list[dict[str, Any]] | None:
     core = draft.core
     if core._fitted.growth_path is None or not hasattr(core, "path_"):
         return None
-    key = ("path", id(core), draft.merged)
-    return session.cached(key, lambda: (core, _compute(session, draft)))[1]
+    key = ("path", session.serial(core), draft.merged)
+    return session.cached(key, lambda: _compute(session, draft))
 
 
 def _compute(session: Session, draft: Draft) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What a person takes away: the corrected table, the model, and a script of the edits."""
 
+import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.text_files import CsvWriter
 from dkmeans.explorer import requests as r
 from dkmeans.explorer.script import write_script
 from dkmeans.explorer.session import Session
@@ -85,15 +85,12 @@ def _changed(session: Session, layer: str) -> tuple[npt.NDArray[np.intp], list[A
 
 def _label_list(session: Session) -> bytes:
     """Return row, label and whether it is used, for rows that come from no table."""
-    import pyarrow as pa
-
     draft, layer = session.draft, session.layers["training"]
     places = np.arange(len(layer)) if layer.places is None else layer.places
-    labels = pa.array([draft.class_names[code] for code in draft.row_classes])
-    used = pa.array(draft.used.astype(np.int64))
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array(places), labels, used], names=["row", "label", "used"]
-    )
-    buffer = io.BytesIO()
-    CsvWriter(buffer, batch.schema, ",").write_batch(batch)
-    return buffer.getvalue()
+    names = draft.class_names
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "label", "used"])
+    for place, code, used in zip(places, draft.row_classes, draft.used, strict=True):
+        writer.writerow([place, names[code], int(used)])
+    return text.getvalue().encode()

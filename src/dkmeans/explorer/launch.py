@@ -12,7 +12,6 @@ from dkmeans.explorer.server import Access, make_app
 from dkmeans.explorer.session import Session
 
 HOST = "127.0.0.1"
-_CLOSING_S = 1  # seconds that open connections get at the end
 
 
 def serve(
@@ -48,13 +47,13 @@ def make_server(session: Session, access: Access) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             make_app(session, access),
-            log_level="error",
+            log_level="critical",  # the page is told of errors
             access_log=False,
             server_header=False,
             date_header=False,
             lifespan="off",
             ws="none",
-            timeout_graceful_shutdown=_CLOSING_S,
+            timeout_graceful_shutdown=0,
             timeout_keep_alive=30,
         )
     )

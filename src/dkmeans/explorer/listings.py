@@ -119,7 +119,7 @@ def _strangeness(session: Session, draft: Draft, layer: str) -> Any:
     """Return the strangeness and the nearest prototype of each row of a layer."""
     rows, threads = session.view(draft, layer).rows, threads_of(draft.core)
     return session.cached(
-        ("strangeness", session.version, layer),
+        ("strangeness", session.serial(draft.core), layer),
         lambda: reject.score_strangeness(draft.core._fitted, rows, threads),
     )
 

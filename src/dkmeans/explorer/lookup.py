@@ -66,5 +66,5 @@ def read_k(params: dict[str, Any]) -> int:
 def plane_key(session: Session, plane: MapPlane) -> Any:
     """Return what tells the plane from others; that of the prototypes moves with the model."""
     if plane.is_mapped:
-        return plane.id, session.version
+        return plane.id, session.serial(session.shown.core)
     return plane.id, plane.x, plane.y

@@ -13,6 +13,9 @@ _HEAD = '''"""Do edits of the dkmeans explorer again: the result is the same, bi
 
 from pathlib import Path  # noqa: F401
 
+from sklearn.pipeline import make_pipeline  # noqa: F401
+from sklearn.preprocessing import StandardScaler  # noqa: F401
+
 import dkmeans
 from dkmeans import DiscriminativeKMeans, table_pipeline  # noqa: F401
 from dkmeans.explorer.layers import Rows
@@ -76,7 +79,18 @@ def _model(origin: Origin) -> list[str]:
     given = {n: v for n, v in origin.estimator.get_params().items() if v != usual[n]}
     call = ", ".join(f"{name}={value!r}" for name, value in given.items())
     kinds = {name: str(kind) for name, kind in origin.source.kinds.items()}
-    weight = ", model__sample_weight=rows.weight" if origin.source.weight else ""
+    weighted = bool(origin.source.weight)
+    if origin.features == "raw":
+        weight = ", sample_weight=rows.weight" if weighted else ""
+        return [f"    model = DiscriminativeKMeans({call}).fit(rows.X, rows.y{weight})"]
+    if origin.features == "standardised":
+        step = "discriminativekmeans__sample_weight"
+        weight = f", {step}=rows.weight" if weighted else ""
+        return [
+            f"    model = make_pipeline(StandardScaler(), DiscriminativeKMeans({call}))",
+            f"    model.fit(rows.X, rows.y{weight})",
+        ]
+    weight = ", model__sample_weight=rows.weight" if weighted else ""
     return [
         f"    kinds = {kinds!r}",
         f"    model = table_pipeline(kinds, DiscriminativeKMeans({call}){impute})",

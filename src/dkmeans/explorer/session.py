@@ -1,11 +1,13 @@
 """`Session`: all state of an explorer. One instance answers all requests, of any number of tabs."""
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,9 @@ from dkmeans.explorer.units import Images, Units
 from dkmeans.explorer.views import View
 from dkmeans.plots.inputs import FittedModel, unwrap_pipeline
 
-_KEPT_VIEWS = 8  # models and layers whose answers are kept
+_CLOSING_S = 2.0  # that the end waits for an answer
+_KEPT_VIEWS = 8  # models and layers whose rows are kept
+_KEPT_ANSWERS = 40  # some have an entry for each row
 LAYERS = ("training", "held_out")
 
 
@@ -72,12 +76,13 @@ class Session:
         labels, codes = _number_classes(core, training.y, None if held_out is None else held_out.y)
         self.units = Units.of(self.opened)
         layer = make_layer(self.opened, training.X, codes[0], training.weight, training.places)
-        _check_rows(layer, "X")
+        _check_rows(layer, "X", "y")
         self.layers: dict[str, Layer] = {"training": layer}
         if held_out is not None and len(codes[1]):
             self.layers["held_out"] = make_layer(
                 self.opened, held_out.X, codes[1], held_out.weight, held_out.places
             )
+            _check_rows(self.layers["held_out"], "X_test", "y_test")
         self.images = None if image_shape is None else Images(image_shape, self.units, layer.X)
         marks = np.zeros(len(layer), dtype=np.uint8)
         merged = tuple(range(len(labels)))
@@ -89,9 +94,12 @@ class Session:
         self.done: list[Change] = []
         self.undone: list[Change] = []
         self._views: OrderedDict[tuple[int, str], View] = OrderedDict()
+        self._serials: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._counter = itertools.count()
         self._planes: dict[Any, Any] = {}
         self._cache: OrderedDict[Any, Any] = OrderedDict()
         self.job: Any = None
+        self.answering: set[int] = set()  # threads that are answering a request
         self.journal: Journal | None = None
         if journal is not None:
             self._open_journal(Path(journal))
@@ -122,12 +130,12 @@ class Session:
     def at(self, k: int) -> Draft:
         """Return the draft with the model that growth passed through at k prototypes."""
         core = self.draft.core
-        found = self.cached(("at", id(core), k), lambda: (core, edits.model_at(core, k)))
-        return replace(self.draft, core=found[1])
+        found = self.cached(("at", self.serial(core), k), lambda: edits.model_at(core, k))
+        return replace(self.draft, core=found)
 
     def view(self, draft: Draft, layer: str) -> View:
         """Return the rows of a layer as the model of a draft sees them."""
-        key = (id(draft.core), layer)
+        key = (self.serial(draft.core), layer)
         if key not in self._views:
             self._views[key] = View(draft.core, self.layers[layer])
         self._views.move_to_end(key)
@@ -135,7 +143,13 @@ class Session:
             self._views.popitem(last=False)
         return self._views[key]
 
-    def cached(self, key: Any, compute: Callable[[], Any], most: int = 64) -> Any:
+    def serial(self, core: Any) -> int:
+        """Return a number that tells a model from all others of this session."""
+        if core not in self._serials:
+            self._serials[core] = next(self._counter)
+        return self._serials[core]
+
+    def cached(self, key: Any, compute: Callable[[], Any], most: int = _KEPT_ANSWERS) -> Any:
         """Compute something once; the oldest of many things is forgotten."""
         if key not in self._cache:
             self._cache[key] = compute()
@@ -172,7 +186,8 @@ class Session:
         """Return a plane by its id; x and y are features of the plane "features"."""
         if id == "learned":
             core, names = self.shown.core, self.units.names
-            return self.cached(("plane", id, self.version), lambda: prototype_plane(core, names))
+            mine = ("plane", self.serial(core))
+            return self.cached(mine, lambda: prototype_plane(core, names))
         if "directions" not in self._planes:
             self._planes["directions"] = RowDirections(
                 self.layers["training"].X, self.layers["training"].codes
@@ -229,11 +244,21 @@ class Session:
             raise RequestError("A fit is running: wait until it ends, or stop it.")
 
     def close(self) -> None:
-        """End the session; the journal stays."""
+        """End the session; the journal stays. An edit that is being written is completed."""
         if self.job is not None:
             self.job.stop()
         if self.journal is not None:
-            self.journal.close()
+            is_locked = self.lock.acquire(timeout=_CLOSING_S)
+            try:
+                self.journal.close()
+            finally:
+                if is_locked:
+                    self.lock.release()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a request is being answered, or a fit is running."""
+        return bool(self.answering) or (self.job is not None and self.job.is_running)
 
     def _changed(self, edit: Edit) -> Change:
         after = edits.apply(self.draft, self.material, edit)
@@ -312,9 +337,9 @@ def _number_classes(core: Any, *labels: Any) -> tuple[list[Any], list[Codes]]:
     return list(place), codes
 
 
-def _check_rows(layer: Layer, name: str) -> None:
+def _check_rows(layer: Layer, name: str, labels: str) -> None:
     n = layer.X.shape[0]
-    if not n:
-        raise ValueError(f"{name} has no rows: the explorer needs at least one.")
     if n != len(layer):
-        raise ValueError(f"y has {len(layer)} labels, but {name} has {n} rows.")
+        raise ValueError(f"{labels} has {len(layer)} labels, but {name} has {n} rows.")
+    if layer.weight is not None and layer.weight.shape != (n,):
+        raise ValueError(f"sample_weight has {len(layer.weight)} entries, but X has {n} rows.")

@@ -151,9 +151,7 @@ class _Results:
 
     def __init__(self, run: Run, field: RobustField, start: Model) -> None:
         self._run, self._field = run, field
-        with field.margins(start.prototypes) as margins:
-            cost = field.robust_cost(margins, start.prototypes)
-        self._best = self._sound = _Found(start, cost)
+        self._best = self._sound = _Found(start, field.start_cost)
 
     def consider(self, model: Model, cost: float, wins: Bools) -> None:
         """Keep a model if it is better than those so far."""

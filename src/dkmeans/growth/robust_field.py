@@ -8,6 +8,7 @@ with plenty of rows, they show themselves where it is.
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 
 import numpy as np
 
@@ -57,6 +58,13 @@ class RobustField(Field):
     rows : Rows
     prototypes : Prototypes
         Where the descent starts; of at least two classes.
+
+    Attributes
+    ----------
+    final_cost : RobustCost
+        The cost at the final slope.
+    start_cost : float
+        Its mean where the descent starts; nan if all rows are equal.
     """
 
     def __init__(self, rows: Rows, prototypes: Prototypes) -> None:
@@ -65,8 +73,9 @@ class RobustField(Field):
         noise = MAX_NOISE * min(1.0, k * d / (FULL_NOISE_RATIO * self.n_distinct))
         with self.margins(prototypes) as margins:
             scatter = self._scatter(margins, prototypes)
-        least = MIN_PULL_DISTANCE * self.spread
-        self.final_cost = RobustCost(FINAL_SLOPE, noise**2 * scatter / d, d, least)
+            least = MIN_PULL_DISTANCE * self.spread
+            self.final_cost = RobustCost(FINAL_SLOPE, noise**2 * scatter / d, d, least)
+            self.start_cost = self.robust_cost(margins, prototypes) if self.spread > 0 else nan
 
     @cached_property
     def n_distinct(self) -> int:

@@ -1,4 +1,12 @@
-"""What `metric="learned"` starts from: the principal axes of standardised rows."""
+"""What `metric="learned"` starts from: the principal axes of standardised rows.
+
+Features count less at the start if they hardly vary within their range, as pixels near the edge
+do, and if nothing tells that they have to do with the classes: many features of pure noise would
+hide a few that matter, and growth would not place prototypes along these. The descent may raise
+both kinds again.
+"""
+
+from statistics import NormalDist
 
 import numpy as np
 
@@ -10,11 +18,16 @@ from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes import facts, features
 from dkmeans.passes.contract import Runner
+from dkmeans.passes.feature_bins import CountBins
 from dkmeans.passes.part import Setting
+from dkmeans.passes.row_labels import HashRows, RowWeights
 
 MAX_COMPONENTS = 256  # by default
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
 MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest
+N_BINS = 8  # of a feature, equally likely if it is Gaussian
+CLEAR_SCORE = 10.0  # standard deviations above chance from which a feature counts fully
+LEAST_RELEVANCE = 0.25  # of features that tell nothing by themselves
 
 
 def start_metric(
@@ -45,6 +58,8 @@ def start_metric(
     runner.configure(Setting(scale=scale))
     heaviest = weights.factor if whole else runner.run(facts.FindFacts()).heaviest
     standard = _standardised(runner, scale, heaviest)
+    relevant = _relevances(runner, standard, heaviest)
+    standard = standard.with_components(standard.components * relevant[:, None])
     return _along_principal_axes(runner, standard, n_components, heaviest)
 
 
@@ -67,6 +82,38 @@ def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
     shares = np.divide(deviations, width, out=np.zeros_like(width), where=width > 0)
     weights = np.sqrt(shares)[:, None]
     return Learned.of_features(means, deviations, box.low, box.high, weights)
+
+
+def _relevances(runner: Runner, standard: Learned, heaviest: float) -> Floats:
+    """Return how much each feature counts by what its values alone tell of the classes.
+
+    The measure is the chi-squared statistic of bins and classes, relative to its distribution for
+    independent ones. It sees dependencies of any shape, but none that takes two features.
+    """
+    middle = standard.standardised(standard.center[None])[0]
+    quantiles = [NormalDist().inv_cdf(share) for share in np.arange(1, N_BINS) / N_BINS]
+    unit = heaviest * 2.0**-FACTOR_BITS
+    edges = middle[:, None] + quantiles
+    counts = runner.run(CountBins(standard.shift, standard.scale, edges, unit))
+    shares = counts / counts[0].sum()
+    bins, classes = shares.sum(axis=2, keepdims=True), shares.sum(axis=1, keepdims=True)
+    expected = bins * classes
+    squares = np.square(shares - expected)
+    ratios = np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
+    freedom = np.maximum(np.count_nonzero(bins > 0, axis=(1, 2)) - 1.0, 0.0)
+    freedom *= np.count_nonzero(classes[0] > 0) - 1
+    excess = _n_distinct(runner) * ratios.sum(axis=(1, 2)) - freedom
+    noise = np.sqrt(2 * freedom)
+    scores = np.divide(excess, noise, out=np.zeros_like(noise), where=noise > 0)
+    relevances = np.clip(scores / CLEAR_SCORE, LEAST_RELEVANCE, 1.0)
+    return relevances / relevances.max()
+
+
+def _n_distinct(runner: Runner) -> int:
+    """Return the number of distinct rows of positive weight: copies tell nothing new."""
+    hashes = runner.run(HashRows()).joined()
+    weights = runner.run(RowWeights()).joined()
+    return len(np.unique(hashes[weights > 0]))
 
 
 def _along_principal_axes(

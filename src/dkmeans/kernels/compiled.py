@@ -5,6 +5,7 @@ in the environment, NumPy does all the work.
 """
 
 import os
+import sys
 from functools import cache
 from types import ModuleType
 
@@ -31,6 +32,11 @@ def is_worth_it(n_values: int, n_centers: int = 1) -> bool:
 def loops_if(*, compiled: bool) -> ModuleType | None:
     """Return `kernels.loops` if `compiled` is true and numba is available, else None."""
     return _loops() if compiled else None
+
+
+def loops_in_use() -> ModuleType | None:
+    """Return `kernels.loops` if something has used it already, else None."""
+    return sys.modules.get("dkmeans.kernels.loops")
 
 
 @cache

@@ -12,12 +12,14 @@ With enough slices for the range of a column's values, sums are exact.
 
 import math
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 
 from dkmeans.kernels.block import Floats
+from dkmeans.kernels.compiled import loops_in_use
 
-_SPLITTER = 2.0**27 + 1.0  # Dekker's constant: splits a 53-bit number into two halves
+SPLITTER = 2.0**27 + 1.0  # Dekker's constant: splits a 53-bit number into two halves
 MIN_EXPONENT = -1074  # exponent of the smallest positive double
 CHUNK_SUMS = 1 << 15  # sums per chunk: work arrays stay in the cache
 MIN_FILLED = 0.5  # share of sums that are not zero from which all are divided
@@ -103,7 +105,7 @@ def product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
-    c = _SPLITTER * a
+    c = SPLITTER * a
     high = c - (c - a)
     return high, a - high
 
@@ -167,15 +169,30 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
     shape = numerator.shape[1:]
     result = np.zeros(shape)
     if len(shape) == 2 and denominator.shape[1:] == (shape[0], 1):  # the usual case: means
+        loops = loops_in_use()
         step = max(1, CHUNK_SUMS // max(1, shape[1]))
         for start in range(0, shape[0], step):
             part = slice(start, start + step)
-            if np.count_nonzero(numerator[0, part]) > MIN_FILLED * result[part].size:
-                result[part] = _ratio(numerator[:, part], denominator[:, part])
+            above, below = numerator[:, part], denominator[:, part]
+            if np.count_nonzero(above[0]) <= MIN_FILLED * above[0].size:
+                result[part] = _sparse_ratio(above, below)
+            elif loops is None:
+                result[part] = _ratio(above, below)
             else:
-                result[part] = _sparse_ratio(numerator[:, part], denominator[:, part])
+                result[part] = _compiled_ratio(above, below, loops)
         return result
     return _sparse_ratio(numerator, denominator)
+
+
+def _compiled_ratio(numerator: Floats, denominator: Floats, loops: ModuleType) -> Floats:
+    """Do the same for one chunk of means, in compiled code where that is certain."""
+    result = np.empty(numerator.shape[1:])
+    unsure = np.empty(result.shape, dtype=bool)
+    loops.divide(numerator, denominator[:, :, 0], result, unsure)
+    if unsure.any():
+        row, column = np.nonzero(unsure)
+        result[row, column] = _ratio(numerator[:, row, column], denominator[:, row, 0])
+    return result
 
 
 def _sparse_ratio(numerator: Floats, denominator: Floats) -> Floats:

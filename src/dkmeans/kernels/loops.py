@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.candidates import search_candidates, sketch_error
+from dkmeans.kernels.division import divide
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
@@ -27,6 +28,7 @@ from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances,
 __all__ = [
     "add_totals",
     "addition_changes",
+    "divide",
     "find_neighbours",
     "group_sums",
     "hash_rows",

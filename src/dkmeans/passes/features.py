@@ -94,7 +94,8 @@ class SumProducts(SlicesPass):
             rows = np.arange(tile.start, tile.stop)
             if part.active is not None:
                 rows = rows[part.active[rows]]
-            values, weights = self._rounded(part, rows), self._weights(part, rows)
+            values = self._rounded(part, rows)
+            weights = whole_weights(part, rows, self.weight_unit)
             unit = 1.0
             while weights.any():
                 higher = np.floor(weights / MAX_PIECE)
@@ -117,11 +118,12 @@ class SumProducts(SlicesPass):
         values = np.rint(values / PRODUCT_GRID) * PRODUCT_GRID
         return np.column_stack([values, np.ones(len(values))])
 
-    def _weights(self, part: Part, rows: Indices) -> Floats:
-        """Return weights as whole numbers: copies, times rounded class factors or weights."""
-        factors, times = split_weights(part, rows)
-        weights = np.ones(len(rows)) if times is None else times
-        return weights if factors is None else weights * np.rint(factors / self.weight_unit)
+
+def whole_weights(part: Part, rows: Indices, unit: float) -> Floats:
+    """Return weights as whole numbers: copies, times class factors or weights in some unit."""
+    factors, times = split_weights(part, rows)
+    weights = np.ones(len(rows)) if times is None else times
+    return weights if factors is None else weights * np.rint(factors / unit)
 
 
 def _carried(sums: Floats) -> Floats:

@@ -38,7 +38,7 @@ class KeepHashes(PiecesPass[np.uint64]):
             hashes[tile] = salted(sampling_hashes(part.X[tile], self.largest, part.loops), 0)
 
         part.for_tiles(task, 1)
-        return replace(state, hashes=hashes), Pieces([part.start], [hashes])
+        return replace(state, hashes=hashes), Pieces.of(part, hashes)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.passes.facts import Box
 from dkmeans.passes.gradient import GradientSums, GradientUnits, sum_pulls
 from dkmeans.passes.margin_search import Batch, FindMargins, MarginPass
+from dkmeans.passes.numbering import Numbering
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import MaximumPass
 from dkmeans.passes.robust_margin import Pulls, RobustCost, squared_gaps
@@ -243,7 +244,7 @@ def _taken(part: Part, rows: Indices, geometry: Learned) -> Part:
         active=None,
         held=None,
         full_weights=weights,
-        start=0,
+        numbering=Numbering.starting_at(0),
         setting=replace(part.setting, geometry=geometry),
     )
 

@@ -16,6 +16,7 @@ from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
 from dkmeans.kernels.sketch import MIN_FEATURES, Directions, Sketches
 from dkmeans.kernels.threads import cap_threads, for_each, tiles
+from dkmeans.passes.numbering import Numbering
 
 TILE_BYTES = 1 << 23  # a tile and its work arrays should stay near the cache
 MAX_TILE_ROWS = 1 << 15
@@ -78,8 +79,8 @@ class Part:
     full_weights : array of shape (n,) or None
         Weights, including those of held-out rows.
     n_classes : int
-    start : int
-        Index of the first row among all rows.
+    numbering : Numbering
+        Numbers of the rows among all rows.
     n_threads : int
     memory_mb : float or None
         Bound on the work arrays of all threads together.
@@ -95,7 +96,7 @@ class Part:
     held: Bools | None
     full_weights: Floats | None
     n_classes: int
-    start: int
+    numbering: Numbering
     n_threads: int
     memory_mb: float | None
     setting: Setting = field(default_factory=Setting)
@@ -122,14 +123,14 @@ class Part:
             held=None,
             full_weights=weights,
             n_classes=n_classes,
-            start=start,
+            numbering=Numbering.starting_at(start),
             n_threads=cap_threads(n_threads),
             memory_mb=memory_mb,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Lay the rows of several parts of one setting together, numbered from the first."""
+        """Lay the rows of several parts of one setting together."""
         if len(parts) == 1:
             return parts[0]
         rows = [part.raw for part in parts]
@@ -137,6 +138,9 @@ class Part:
             parts[0],
             raw=sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows),
             given=np.concatenate([part.given for part in parts]),
+            numbering=Numbering.joined(
+                [part.numbering for part in parts], [len(part) for part in parts]
+            ),
             weights=_joined([part.weights for part in parts]),
             active=_joined([part.active for part in parts]),
             held=_joined([part.held for part in parts]),
@@ -225,8 +229,8 @@ class Part:
 
     def local(self, rows: Indices) -> Indices:
         """Select the rows of this part from global row indices; return local indices."""
-        rows = rows - self.start
-        return rows[(rows >= 0) & (rows < len(self))]
+        here, there = self.numbering.find(rows, len(self))
+        return here[there]
 
     def for_tiles(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from dkmeans.exact.group_sums import GroupSums, KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats
 from dkmeans.passes.contract import Pass
+from dkmeans.passes.part import Part
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -21,6 +22,11 @@ class Pieces(Record, Generic[Scalar]):
 
     starts: list[int]  # number of the first row of each piece, ascending
     arrays: list[npt.NDArray[Scalar]]
+
+    @classmethod
+    def of(cls, part: Part, values: npt.NDArray[Scalar]) -> Self:
+        """Cut an array with an entry for every row of a part into pieces."""
+        return cls(list(part.numbering.numbers), part.numbering.split(values))
 
     def joined(self) -> npt.NDArray[Scalar]:
         """Return one array."""

@@ -32,7 +32,7 @@ class HashRows(PiecesPass[np.uint64]):
             found[tile] = hash_rows(part.X[tile], part.loops)
 
         part.for_tiles(task, 1)
-        return state, Pieces([part.start], [found])
+        return state, Pieces.of(part, found)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class RowValues(PiecesPass[np.floating]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.floating]]:
         """Visit one part."""
-        return state, Pieces([part.start], [dense_rows(part.X, part.local(self.rows))])
+        rows, numbering = part.local(self.rows), part.numbering
+        values = dense_rows(part.X, rows)
+        return state, Pieces(list(numbering.numbers), numbering.taken(rows).split(values))
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class RowCells(PiecesPass[np.int32]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.int32]]:
         """Visit one part."""
-        return state, Pieces([part.start], [state.cells.labels.astype(np.int32)])
+        return state, Pieces.of(part, state.cells.labels.astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class RowClassDistances(PiecesPass[np.floating]):
             n_terms=part.setting.n_terms,
         )
         part.for_tiles(lambda tile: measure(part.X[tile], found[tile]), len(centers))
-        return state, Pieces([part.start], [found])
+        return state, Pieces.of(part, found)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class GivenClasses(PiecesPass[np.intp]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
         """Visit one part."""
-        return state, Pieces([part.start], [part.given])
+        return state, Pieces.of(part, part.given)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class RowClasses(PiecesPass[np.intp]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
         """Visit one part."""
-        return state, Pieces([part.start], [state.classes])
+        return state, Pieces.of(part, state.classes)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class RowWeights(PiecesPass[np.float64]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.float64]]:
         """Visit one part."""
         weights = np.ones(len(part)) if part.weights is None else part.weights
-        return state, Pieces([part.start], [weights])
+        return state, Pieces.of(part, weights)
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,11 @@ class Relabel(EffectPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, None]:
         """Visit one part."""
-        here = (self.rows >= part.start) & (self.rows < part.start + len(part))
+        rows, here = part.numbering.find(self.rows, len(part))
         if not here.any():
             return state, None
         classes = state.classes.copy()
-        classes[self.rows[here] - part.start] = self.classes[here]
+        classes[rows[here]] = self.classes[here]
         return replace(state, classes=classes, by_class=None), None
 
 
@@ -233,7 +235,9 @@ class FindOverlaps(Pass[list[Indices]]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, list[Indices]]:
         """Visit one part."""
         own = _overlapping(part, state, self.prototypes)
-        return state, [np.flatnonzero(own == code) + part.start for code in self.codes.tolist()]
+        return state, [
+            part.numbering.of(np.flatnonzero(own == code)) for code in self.codes.tolist()
+        ]
 
     def merge(self, results: Sequence[list[Indices]]) -> list[Indices]:
         """Put the rows of each group in order."""

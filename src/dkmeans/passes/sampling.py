@@ -87,7 +87,7 @@ class Draw(Derivation):
     factors: Floats
 
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
-        """Return a part with the drawn rows, numbered from the start of the part."""
+        """Return a part with the drawn rows, numbered from the start of each run."""
         hashes, drawn = _drawn(part, state, self.largest, self.limits)
         rows = np.flatnonzero(drawn & (hashes >= self.lowest[state.classes]))
         classes = state.classes[rows]
@@ -98,6 +98,7 @@ class Draw(Derivation):
             part,
             raw=part.raw[rows],
             given=part.given[rows],
+            numbering=part.numbering.taken(rows),
             weights=weights,
             active=None,
             held=None,
@@ -141,7 +142,7 @@ class RowHashes(PiecesPass[np.uint64]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
         """Visit one part."""
         hashes, _ = _drawn(part, state, self.largest, np.zeros(part.n_classes, np.uint64))
-        return state, Pieces([part.start], [hashes])
+        return state, Pieces.of(part, hashes)
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class FindWrong(Pass[WrongRows]):
         assign_to_nearest(part, self.prototypes.centers, labels, np.empty(len(part)))
         wrong = np.flatnonzero(self.prototypes.classes[labels] != part.given)
         weights = np.ones(len(part)) if part.weights is None else part.weights
-        return state, WrongRows(wrong + part.start, weights[wrong])
+        return state, WrongRows(part.numbering.of(wrong), weights[wrong])
 
     def merge(self, results: Sequence[WrongRows]) -> WrongRows:
         """Put the rows in order."""

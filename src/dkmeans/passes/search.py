@@ -177,7 +177,7 @@ class FindExemplars(Pass[Exemplars]):
             # Sorting is stable, and rows are in the order of their numbers.
             order = by_values(values, square, cell)
             first = order[run_starts(cell[order])]
-            found = Exemplars(part.start + row[first], square[first], values[first])
+            found = Exemplars(part.numbering.of(row[first]), square[first], values[first])
             best.improve(found, cell[first])
         return state, best
 

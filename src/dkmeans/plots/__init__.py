@@ -1,7 +1,6 @@
 """Plots of models and of their growth. matplotlib is imported when something is drawn."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,10 +55,6 @@ _MODULES = {
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
 }
-
-if find_spec("matplotlib") is None:
-    needs = "Plots need matplotlib: pip install 'dkmeans[plots]'."
-    raise ModuleNotFoundError(needs, name="matplotlib")
 
 
 def __getattr__(name: str) -> Any:

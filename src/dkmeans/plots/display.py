@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import Any, Self
+
+# Here, and not for the whole package: the explorer uses its planes without matplotlib.
+if find_spec("matplotlib") is None:
+    needs = "Plots need matplotlib: pip install 'dkmeans[plots]'."
+    raise ModuleNotFoundError(needs, name="matplotlib")
 
 _off_screen: ContextVar[bool] = ContextVar("_off_screen", default=False)
 

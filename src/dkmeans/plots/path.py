@@ -99,10 +99,11 @@ class PathDisplay(Display):
         refined = path.refined if "refined" in path.columns else np.zeros(len(path), dtype=bool)
         for is_refined in np.unique(refined):
             mine = refined == is_refined
-            style = {"ms": 5, "lw": 1.4, "color": color(number)}
+            style = {"ms": 5, "lw": 1.4, "color": color(number), "clip_on": False, "zorder": 3}
             label = f"{name}, refined" if is_refined else name
             if not is_refined:
                 style |= {"mfc": "white", "mew": 1.3}
+                label += ", as grown" if refined.any() else ""
             ax.plot(path.clusters[mine], errors[mine], "-" + marker(number), **style, label=label)
 
     def _summary(self) -> str:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.questions.label_errors import ScoredRows
+from dkmeans.questions.label_noise import neighbourhood_sizes
 from dkmeans.questions.neighbourhood import disagreement
 from dkmeans.questions.prediction import margins
 from dkmeans.results.answers import Explanation
@@ -93,5 +94,6 @@ def score_rows(
         return D, heavy
 
     # Some metrics call functions of the user, which must not run in threads.
-    scores, suggested = disagreement(surroundings, classes, classes, 1)
-    return ScoredRows(classes, cells, scores, suggested, conflicting)
+    sizes = neighbourhood_sizes(classes)
+    around = disagreement(surroundings, classes, classes, sizes, 1)
+    return ScoredRows(classes, cells, around, conflicting)

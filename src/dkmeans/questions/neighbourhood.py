@@ -8,6 +8,7 @@ a few wrong labels nearby; the mean was better than any single t.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,23 @@ _TILE_BYTES = 1 << 22
 _TOLERANCE = 1 - 1e-9  # so that ten weights of 0.1 make 1
 
 
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """What surrounds each of n rows, the row itself left out."""
+
+    scores: Floats  # shape (n,): disagreement with its label
+    suggested: Indices  # shape (n,): another class
+    # For each of several numbers of nearest rows, the heaviest class among them and its share.
+    majority: Indices  # shape (n, n_sizes)
+    shares: Floats  # shape (n, n_sizes)
+
+    def take(self, rows: Indices) -> "Neighbourhoods":
+        """Select rows, also repeatedly."""
+        return Neighbourhoods(
+            self.scores[rows], self.suggested[rows], self.majority[rows], self.shares[rows]
+        )
+
+
 def label_disagreement(
     points: Matrix,
     classes: Indices,
@@ -30,8 +48,9 @@ def label_disagreement(
     weights: Floats,
     groups: Groups,
     unit: float,
+    sizes: tuple[float, ...],
     n_threads: int,
-) -> tuple[Floats, Indices]:
+) -> Neighbourhoods:
     """Score points, and find the class that their neighbourhood suggests.
 
     Parameters
@@ -47,28 +66,30 @@ def label_disagreement(
     groups : Groups
     unit : float
         Weight that counts as one row.
+    sizes : tuple of float
+        Numbers of nearest rows whose majority is asked for, in rows of average weight.
     n_threads : int
 
     Returns
     -------
-    scores : array of shape (n,)
-    suggested : array of shape (n,)
-        Heaviest class among the nearest rows of other classes, the nearest of those on a tie;
-        the own class where there is no other.
+    found : Neighbourhoods
+        The suggested class is the heaviest among the nearest rows of other classes, the nearest of
+        those on a tie; the own class where there is no other.
     """
 
     def surroundings(at: Indices) -> tuple[Floats, Floats]:
         return _surroundings(points[at], own[at], weights[at], groups, unit)
 
-    return disagreement(surroundings, classes, groups.classes, n_threads)
+    return disagreement(surroundings, classes, groups.classes, sizes, n_threads)
 
 
 def disagreement(
     surroundings: Callable[[Indices], tuple[Floats, Floats]],
     classes: Indices,
     group_classes: Indices,
+    sizes: tuple[float, ...],
     n_threads: int,
-) -> tuple[Floats, Indices]:
+) -> Neighbourhoods:
     """Do the same from a function that returns distances and weights of all groups.
 
     Parameters
@@ -79,9 +100,12 @@ def disagreement(
     classes : array of shape (n,)
         Classes of the rows.
     group_classes : array of shape (g,)
+    sizes : tuple of float
     n_threads : int
     """
     scores, suggested = np.zeros(len(classes)), classes.copy()
+    majority = np.tile(classes[:, None], (1, len(sizes)))
+    shares = np.zeros(majority.shape)
     size = int(np.clip(_TILE_BYTES // (32 * len(group_classes)), 16, 4096))
     for c in np.unique(classes):
         rows = np.flatnonzero(classes == c)
@@ -95,10 +119,11 @@ def disagreement(
             far, order, met = _reach(distances[:, ~mine], heavy[:, ~mine], most)
             scores[at] = _share(near, far).mean(axis=1)
             if len(order.T):
-                suggested[at] = _heaviest(group_classes[~mine][order], met)
+                suggested[at], _ = _heaviest(group_classes[~mine][order], met)
+            majority[at], shares[at] = _majorities(distances, heavy, group_classes, sizes)
 
         for_each(task, tiles(len(rows), size), n_threads)
-    return scores, suggested
+    return Neighbourhoods(scores, suggested, majority, shares)
 
 
 def _surroundings(
@@ -130,13 +155,7 @@ def _reach(distances: Floats, heavy: Floats, most: Floats) -> tuple[Floats, Indi
         none = np.zeros((n, 0))
         return np.full((n, len(REACHES)), np.inf), none.astype(np.intp), none
     wanted = np.minimum(np.array(REACHES), most[:, None]) * _TOLERANCE
-    some = min(n_groups, _FIRST_GROUPS)
-    while True:
-        order = _nearest(distances, some)
-        before = np.cumsum(np.take_along_axis(heavy, order, axis=1), axis=1)
-        if some == n_groups or (before[:, -1] >= wanted[:, -1]).all():
-            break
-        some = min(n_groups, 4 * some)
+    order, before = _in_reach(distances, heavy, np.minimum(REACHES[-1], most))
     near = np.take_along_axis(distances, order, axis=1)
     reached = np.full((n, len(REACHES)), np.inf)
     for level in range(len(REACHES)):
@@ -145,6 +164,34 @@ def _reach(distances: Floats, heavy: Floats, most: Floats) -> tuple[Floats, Indi
         reached[there, level] = near[there, enough[there].argmax(axis=1)]
     met = np.diff(np.minimum(before, REACHES[-1]), axis=1, prepend=0.0)
     return reached, order, met
+
+
+def _majorities(
+    distances: Floats, heavy: Floats, group_classes: Indices, sizes: tuple[float, ...]
+) -> tuple[Indices, Floats]:
+    """Return the heaviest class among the nearest rows, and its share, for numbers of rows."""
+    order, before = _in_reach(distances, heavy, np.minimum(heavy.sum(axis=1), max(sizes)))
+    classes = group_classes[order]
+    winners, shares = [], []
+    for size in sizes:
+        met = np.diff(np.minimum(before, size), axis=1, prepend=0.0)
+        winner, vote = _heaviest(classes, met)
+        whole = met.sum(axis=1)
+        winners.append(winner)
+        shares.append(np.divide(vote, whole, out=np.zeros_like(vote), where=whole > 0))
+    return np.stack(winners, axis=1), np.stack(shares, axis=1)
+
+
+def _in_reach(distances: Floats, heavy: Floats, wanted: Floats) -> tuple[Indices, Floats]:
+    """Return the nearest groups in order, enough for a weight, and their cumulated weights."""
+    n_groups = distances.shape[1]
+    some = min(n_groups, _FIRST_GROUPS)
+    while True:
+        order = _nearest(distances, some)
+        before = np.cumsum(np.take_along_axis(heavy, order, axis=1), axis=1)
+        if some == n_groups or (before[:, -1] >= wanted * _TOLERANCE).all():
+            return order, before
+        some = min(n_groups, 4 * some)
 
 
 def _nearest(distances: Floats, some: int) -> Indices:
@@ -164,10 +211,14 @@ def _share(own: Floats, other: Floats) -> Floats:
     return np.where(own == other, 0.5, share)
 
 
-def _heaviest(classes: Indices, met: Floats) -> Indices:
-    """Return the class with the most weight among the counted groups; the first on a tie."""
+def _heaviest(classes: Indices, met: Floats) -> tuple[Indices, Floats]:
+    """Return the class with the most weight among the counted groups, and the weight.
+
+    On a tie it is the first.
+    """
     votes = np.zeros((len(met), int(classes.max()) + 1))
     lines = np.arange(len(met))[:, None]
     np.add.at(votes, (lines, classes), met)
-    best = votes[lines, classes].argmax(axis=1)
-    return classes[np.arange(len(met)), best]
+    best = votes[lines, classes].argmax(axis=1)[:, None]
+    winner = np.take_along_axis(classes, best, axis=1)
+    return winner[:, 0], votes[lines, winner][:, 0]

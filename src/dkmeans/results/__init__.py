@@ -1,6 +1,6 @@
 """Tables that a fit leaves behind, and tables that questions asked of a model return."""
 
-from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.results.answers import ClassBorders, Explanation, LabelNoise, Rejection, Suspects
 from dkmeans.results.fit_record import Changes, History, Path, Tree
 from dkmeans.results.table import Table
 
@@ -9,6 +9,7 @@ __all__ = [
     "ClassBorders",
     "Explanation",
     "History",
+    "LabelNoise",
     "Path",
     "Rejection",
     "Suspects",

@@ -67,8 +67,7 @@ class Explanation(Table):
         self.rows, self.centers, self.geometry = rows, centers, geometry
         self.parts, self.features = parts, features
 
-    def take(self, rows: npt.NDArray[Any]) -> Self:
-        """Select rows by index or mask."""
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
         columns = {name: getattr(self, name)[rows] for name in self.columns}
         return type(self)(
             rows=None if self.rows is None else self.rows[rows],
@@ -87,7 +86,8 @@ class Explanation(Table):
         import pandas as pd
 
         names = [f"part_{name}" for name in self.features]
-        return pd.concat([table, pd.DataFrame(self.parts, columns=names)], axis=1)
+        parts = pd.DataFrame(self.parts, columns=names, index=table.index)
+        return pd.concat([table, parts], axis=1)
 
     def plot(
         self,
@@ -158,13 +158,31 @@ class Rejection(Table):
         return f"Rejection: at most {self.rate.max():.2%} of rows of known classes"
 
 
+class LabelNoise(Table):
+    """Estimate of the number of wrong labels, one row per class.
+
+    Attributes
+    ----------
+    label : class label
+        The class.
+    rows : int
+        Number of rows with this label.
+    wrong : float
+        How many of them should have another label, by estimate.
+    """
+
+    def _headline(self) -> str:
+        wrong, whole = float(self.wrong.sum()), int(self.rows.sum())
+        return f"About {wrong:.0f} of {whole} labels are wrong ({wrong / max(whole, 1):.1%})"
+
+
 class Suspects(Table):
     """Rows whose label disagrees with their neighbourhood, the most suspicious first.
 
     Attributes
     ----------
     row : int
-        Index of the row.
+        Position of the row; `index` has its label in a frame.
     label : class label
         Its label.
     suggested : class label
@@ -177,7 +195,17 @@ class Suspects(Table):
         "conflict": identical rows have other labels. "only one of its class". "cell of another
         class". "small foreign cell": its cluster has a weight of up to three rows. "nearer to
         others": none of these. "none": the score is 0.5 or less.
+    noise : LabelNoise
+        How many labels of each class are wrong, by estimate: of all rows, whether listed or not.
     """
+
+    def __init__(self, *, noise: LabelNoise | None = None, **columns: npt.ArrayLike) -> None:
+        super().__init__(**columns)
+        self.noise = LabelNoise(label=[], rows=[], wrong=[]) if noise is None else noise
+
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
+        columns = {name: getattr(self, name)[rows] for name in self.columns}
+        return type(self)(noise=self.noise, **columns)
 
     def plot(self, X: Any, *, image_shape: tuple[int, ...], n: int = 24, ax: Any = None) -> Any:
         """Plot the first of them as images (matplotlib must be installed).
@@ -203,7 +231,11 @@ class Suspects(Table):
         return SuspectImagesDisplay.from_suspects(self, X, image_shape=image_shape, n=n, ax=ax)
 
     def _headline(self) -> str:
-        return f"{len(self)} suspect{'s' * (len(self) != 1)}"
+        listed = f"{len(self)} suspect{'s' * (len(self) != 1)}"
+        if not len(self.noise):
+            return listed
+        wrong, whole = float(self.noise.wrong.sum()), int(self.noise.rows.sum())
+        return f"{listed}; about {wrong:.0f} of {whole} labels are wrong"
 
 
 class ClassBorders(Table):

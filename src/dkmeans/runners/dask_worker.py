@@ -108,10 +108,10 @@ class BuildParts(Request[None]):
     memory_mb: float | None
 
     def execute(self, holdings: Holdings) -> None:
-        """Make the first set."""
+        """Make the first set: one part, as every further one takes time in every pass."""
         parts = [
             Part.of(
-                self.prepare(holdings.batches[number]),
+                self.prepare(holdings.batches.pop(number)),
                 plan.classes.astype(np.intp),
                 plan.weights,
                 n_classes=self.n_classes,
@@ -119,9 +119,9 @@ class BuildParts(Request[None]):
                 n_threads=self.n_threads,
                 memory_mb=self.memory_mb,
             )
-            for number, plan in self.plans.items()
+            for number, plan in sorted(self.plans.items())
         ]
-        holdings.sets = {FIRST_SET: LocalRunner(parts)}
+        holdings.sets = {FIRST_SET: LocalRunner([Part.joined(parts)] if parts else [])}
         holdings.batches.clear()
 
     def limited_to(self, numbers: list[int]) -> "BuildParts":

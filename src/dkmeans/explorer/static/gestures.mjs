@@ -32,12 +32,12 @@ export class Gestures {
   }
 
   #prototypeAt(x, y) {
-    const { onPlane, prototypes, hidden, state, film } = this.#store;
+    const { onPlane, prototypes, hidden, film } = this.#store;
     if (!onPlane || !prototypes || film) return -1;
     let best = -1;
     let least = PROTOTYPE_PX ** 2;
     onPlane.prototypes.forEach(([dataX, dataY], i) => {
-      if (hidden.has(state.prototypes[i]?.class)) return;
+      if (hidden.has(onPlane.classes[i])) return;
       const distance = (this.#map.view.pixelX(dataX) - x) ** 2 + (this.#map.view.pixelY(dataY) - y) ** 2;
       if (distance <= least) [best, least] = [i, distance];
     });

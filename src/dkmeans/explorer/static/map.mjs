@@ -139,6 +139,7 @@ export class PlaneMap {
   #newPoints() {
     const store = this.#store;
     this.points.setClasses(store.state.classes.length, store.hidden, store.dark);
+    this.points.pointsPerMs = null; // measured anew
     const key = JSON.stringify(store.plane);
     this.#cells = this.#fitted === key ? this.#cells : null;
     if (this.#fitted !== key) {
@@ -189,8 +190,8 @@ export class PlaneMap {
     const store = this.#store;
     if (!found) return;
     const most = found.regions.reduce((so, each) => Math.max(so, each), 0);
-    if (most >= store.state.prototypes.length) return; // of another model: new ones are on their way
-    const classOf = store.state.prototypes.map((each) => each.class);
+    if (most >= store.onPlane.classes.length) return; // of another model: new ones are on their way
+    const classOf = store.onPlane.classes;
     found.image = cellImage(found.regions, found.width, found.height, classOf, store);
   }
 
@@ -211,6 +212,7 @@ export class PlaneMap {
     const context = this.overlayCanvas.getContext("2d");
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     drawOverlay(context, this.view, this.scene());
+    if (this.element.getAttribute("aria-busy") === "true") performance.mark("dkmeans-first-frame");
     this.element.setAttribute("aria-busy", "false");
   }
 
@@ -231,7 +233,8 @@ export class PlaneMap {
 
   #look(grid, isBackdrop) {
     const store = this.#store;
-    const base = Math.max(2, Math.min(10, 10 - 2.8 * (Math.log10(grid.n + 1) - 3)));
+    const room = Math.max(0.65, Math.min(1, Math.sqrt(Math.min(this.view.width, this.view.height) / 700)));
+    const base = Math.max(2, room * Math.min(10, 10 - 2.8 * (Math.log10(grid.n + 1) - 3)));
     const zoomed = this.view.scaleX / this.#baseScale(grid);
     return {
       ratio: this.ratio,
@@ -273,7 +276,7 @@ export class PlaneMap {
         classes: store.state.classes.length, hidden, shown, choosing, dark,
       });
     } else {
-      this.points.draw(main, this.view, this.#look(main, false), main.ranges(extent));
+      this.points.drawTimed(main, this.view, this.#look(main, false), main.ranges(extent));
     }
   }
 
@@ -281,8 +284,7 @@ export class PlaneMap {
   scene() {
     const store = this.#store;
     const { state, onPlane, film, grid, row } = store;
-    const classOf = state.prototypes.map((each) => each.class);
-    const own = onPlane.prototypes.map(([x, y], i) => [x, y, classOf[i]]);
+    const own = onPlane.prototypes.map(([x, y], i) => [x, y, onPlane.classes[i]]);
     const plane = state.planes.find((each) => each.id === store.plane.id);
     const isFeatures = plane.id === "features";
     const hovered = this.hovered;

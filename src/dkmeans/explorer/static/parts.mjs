@@ -76,15 +76,16 @@ export function tableHead(names, numeric = []) {
   return h("thead", {}, h("tr", {}, names.map((each) => h("th", { scope: "col", class: numeric.includes(each) ? "dkm-number" : null }, each))));
 }
 
-/** Rows as a table that opens them; `rows` as the request `table` answers them. */
-export function rowTable(store, rows, layer) {
+/** Rows as a table that opens them; `rows` and `columns` as the request `table` answers them. */
+export function rowTable(store, { rows, columns = [] }, layer) {
+  const names = store.state.image_shape ? [] : columns; // pixels say nothing one by one
   return h(
     "div",
     { class: "dkm-scroll" },
     h(
       "table",
       { class: "dkm-table" },
-      tableHead(["Row", "Class", "Predicted", "Margin"], ["Margin"]),
+      tableHead(["Row", "Class", "Predicted", "Margin", ...names.map((each) => cut(each, 18))], ["Margin"]),
       h(
         "tbody",
         {},
@@ -96,6 +97,7 @@ export function rowTable(store, rows, layer) {
             h("td", {}, classLabel(store, each.class, 16)),
             h("td", {}, classLabel(store, each.predicted, 16)),
             h("td", { class: "dkm-number" }, short(each.margin)),
+            names.map((_, i) => h("td", {}, cut(each.values[i] ?? "", 18))),
           ),
         ),
       ),

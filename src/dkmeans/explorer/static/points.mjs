@@ -195,6 +195,17 @@ export class PointRenderer {
     return points / this.pointsPerMs;
   }
 
+  /** Draw, and where points are many learn how fast that was: symbols grow as one zooms in. */
+  drawTimed(grid, view, look, ranges) {
+    const points = ranges.reduce((sum, [from, to]) => sum + to - from, 0);
+    const began = performance.now();
+    this.draw(grid, view, look, ranges);
+    if (!this.ready || points <= PROBE_ROWS || this.pointsPerMs === null) return;
+    this.#finish();
+    const rate = points / Math.max(0.05, performance.now() - began);
+    this.pointsPerMs = (this.pointsPerMs + rate) / 2;
+  }
+
   #finish() {
     this.gl.readPixels(0, 0, 1, 1, this.gl.RGBA, this.gl.UNSIGNED_BYTE, new Uint8Array(4));
   }

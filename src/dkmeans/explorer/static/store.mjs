@@ -18,7 +18,7 @@ export class Store extends EventTarget {
   borders = true;
   prototypes = true;
   grids = { training: null, held_out: null };
-  onPlane = null; // {prototypes: [[x, y]], extent}
+  onPlane = null; // {prototypes: [[x, y]], classes, extent}
   row = null; // the answer about the chosen row, with its layer
   prototype = null; // index
   selection = [];
@@ -117,7 +117,9 @@ export class Store extends EventTarget {
       ...layers.map((layer) => this.transport.bytes("points", { plane: id, x, y, layer })),
     ]);
     if (ticket !== this.#loading) return;
-    this.onPlane = onPlane;
+    // Kept with the places: the state may be that of another model before new places arrive.
+    const classes = onPlane.prototypes.map((_, i) => this.state.prototypes[i]?.class ?? 0);
+    this.onPlane = { ...onPlane, classes };
     this.grids = { training: null, held_out: null };
     layers.forEach((layer, i) => (this.grids[layer] = new Grid(buffers[i])));
     this.#keepSelection();

@@ -54,7 +54,7 @@ function matrix(store, counts) {
     const label = `${count(n)} rows of ${classes[i].name} predicted as ${classes[j].name}`;
     const element = h(
       "td",
-      { class: i === j ? "dkm-right" : "dkm-off" },
+      { class: i === j ? "dkm-hit" : "dkm-miss" },
       button(count(n), () => selectCell(store, i, j), { "aria-label": label, title: label, "data-key": `cell-${i}-${j}` }),
     );
     if (i !== j) element.style.setProperty("--heat", String(0.15 + (0.65 * n) / wrong));

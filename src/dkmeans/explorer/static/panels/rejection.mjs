@@ -51,7 +51,7 @@ export function rejectionPanel(store) {
         }),
         button("Show on the map", () => store.select(answer.rows), { "data-key": "show-rejected", disabled: !answer.rows.length }),
       ),
-      table ? section("Unknown rows", rows.length < answer.rows.length ? note(`The first ${count(rows.length)}:`) : null, rowTable(store, table.rows, layer)) : null,
+      table ? section("Unknown rows", rows.length < answer.rows.length ? note(`The first ${count(rows.length)}:`) : null, rowTable(store, table, layer)) : null,
     );
   }
 

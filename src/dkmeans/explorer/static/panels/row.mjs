@@ -64,7 +64,7 @@ async function selectedRows(store) {
   return section(
     `${plural(selection.length, "selected row")}`,
     selection.length > rows.length ? note(`The first ${count(rows.length)}:`) : null,
-    rowTable(store, answer.rows, layer),
+    rowTable(store, answer, layer),
   );
 }
 
@@ -157,7 +157,7 @@ function decisive(store, row, { prototype, exemplar, rival }) {
     h(
       "table",
       { class: "dkm-table dkm-decisive" },
-      tableHead(["Feature", "Part of the margin", ...names], names),
+      tableHead(["Feature", "Part", ...names], names),
       h(
         "tbody",
         {},
