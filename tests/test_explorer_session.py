@@ -12,7 +12,18 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_model, iris_session, make
+from explorers import (
+    CODES,
+    HELD_OUT,
+    IRIS,
+    LABELS,
+    NAMES,
+    ask,
+    iris_estimator,
+    iris_model,
+    iris_session,
+    make,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -69,8 +80,10 @@ def test_points_are_all_rows_with_their_classes(session, plane, layer):
     assert y.max() < y1
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "learned"])
 @pytest.mark.parametrize("plane", IDS)
-def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, plane):
+def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(metric, plane):
+    session = iris_session(metric=metric)
     extent = ask(session, "on_plane", plane=plane)["extent"]
     data = ask(session, "regions", plane=plane, extent=extent, width=7, height=5)
     cells = np.frombuffer(data, dtype="<u2").reshape(5, 7)
@@ -82,7 +95,8 @@ def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, pl
             point = [[x0 + (column + 0.5) / 7 * (x1 - x0), y1 - (line + 0.5) / 5 * (y1 - y0)]]
             lifted = found.lift(np.array(point))
             assert np.allclose(found.project(lifted), point, rtol=1e-4, atol=1e-4)
-            assert cells[line, column] == core.predict_cluster(lifted)[0]
+            rows = core._fitted.geometry.inverse(lifted) if found.is_mapped else lifted
+            assert cells[line, column] == core.predict_cluster(rows)[0]
 
 
 def test_density_counts_the_rows_of_each_pixel_and_class(session):
@@ -161,7 +175,9 @@ def test_sparse_rows_give_the_same_answers():
 # Details
 
 
-def test_row_tells_what_the_model_tells(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_row_tells_what_the_model_tells(metric):
+    session = iris_session(metric=metric)
     core, X = session.draft.core, session.layers["held_out"].X
     found = ask(session, "row", row=23, layer="held_out")
     why = core.explain(X[[23]], features=True)
@@ -173,20 +189,25 @@ def test_row_tells_what_the_model_tells(session):
     assert sum(parts.values()) == pytest.approx(why.squared_margin[0])
     shares = core.predict_proba(X[[23]])[0]
     assert found["probabilities"][0] == [int(shares.argmax()), shares.max()]
-    distances = np.linalg.norm(session.layers["training"].X - X[23], axis=1)
+    space = core._fitted.geometry
+    distances = np.linalg.norm(
+        space.rows(session.layers["training"].X) - space.rows(X[[23]]), axis=1
+    )
     assert [near["row"] for near in found["nearest"]] == np.argsort(distances)[:8].tolist()
 
 
-def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(metric):
+    session = iris_session(metric=metric)
     for k in (None, 5):
         ask(session, "at", k=k)
         core = session.shown.core
-        X, y = session.layers["training"].X, NAMES[~HELD_OUT].copy()
+        X = session.layers["training"].X
         y = session.draft.label_array(session.draft.codes)
         cells = core.predict_cluster(X)
         for index in range(core.n_clusters_):
             mine = np.flatnonzero((cells == index) & (y == core.cluster_classes_[index]))
-            near = np.linalg.norm(X[mine] - core.cluster_centers_[index], axis=1)
+            near = core.transform(X[mine])[:, index]
             found = ask(session, "prototype", index=index)["exemplar"]
             assert found == {"row": int(mine[near.argmin()])}
 
@@ -283,7 +304,7 @@ def test_table_is_sorted_and_cut(session):
 
 def test_rejection_uses_held_out_rows_only(session):
     found = ask(session, "rejected", rate=0.1)
-    reference = DiscriminativeKMeans(8).fit(
+    reference = iris_estimator(8).fit(
         session.layers["training"].X, session.draft.label_array(session.draft.codes)
     )
     reference.set_rejection(session.layers["held_out"].X, false_alarm_rate=0.1)
@@ -535,7 +556,7 @@ def test_a_fit_again_is_the_fit_of_the_corrected_rows(session):
     assert state["undo"] == "fit again"
     used = session.draft.used
     y = session.draft.label_array(session.draft.codes)
-    expected = DiscriminativeKMeans(8).fit(session.layers["training"].X[used], y[used])
+    expected = iris_estimator(8).fit(session.layers["training"].X[used], y[used])
     assert digest_model(session.draft.core) == digest_model(expected)
     for layer in ("training", "held_out"):
         assert state["last_refit"][layer]["before"] == before[layer]["wrong"]

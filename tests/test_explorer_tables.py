@@ -110,6 +110,19 @@ def test_numbers_stay_numbers_and_categories_may_be_new(folder):
     found = read(ask(session, "export", what="table"), path)
     assert found["species"].dtype == np.int8
     assert (found["species"] == 9).sum() == 1
+    make(session, "add_class", name="900")
+    make(session, "relabel", rows=[1], **{"class": 4})
+    found = read(ask(session, "export", what="table"), path)
+    assert sorted(set(found["species"])) == [0, 1, 2, 9, 900]
+    session.close()
+    frame["species"] = np.array(["2024-01-01", "2024-01-02", "2024-01-03"])[CODES]
+    frame["species"] = pd.to_datetime(frame["species"]).dt.date
+    path = folder / "dates.parquet"
+    frame.to_parquet(path)
+    session = opened(path)
+    make(session, "relabel", rows=[0], **{"class": 2})
+    found = read(ask(session, "export", what="table"), path)
+    assert (found["species"].astype(str) == "2024-01-03").sum() == 51
     session.close()
     frame["species"] = pd.Categorical(NAMES)
     path = folder / "categories.parquet"
