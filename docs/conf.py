@@ -1,17 +1,14 @@
 """How Sphinx builds the site from this folder: `make docs`. Nothing is fetched from elsewhere."""
 
 import sys
-from importlib.metadata import metadata
+import tomllib
 from pathlib import Path
 
 import dkmeans
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-# Links of the project, from pyproject.toml.
-_urls = dict(
-    line.split(", ", 1) for line in metadata("dkmeans").get_all("Project-URL") if ", " in line
-)
+_urls = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["urls"]
 
 project = "dkmeans"
 author = "The dkmeans developers"
