@@ -126,7 +126,7 @@ def _strangeness(session: Session, draft: Draft, layer: str) -> Any:
         references = keep_references(held_out, model.prototypes.centers)
         return reject.score_strangeness(model, rows, threads_of(draft.core), references)
 
-    return session.cached(("strangeness", session.serial(draft.core), layer), compute)
+    return session.cached(("strangeness", session.version, layer), compute)
 
 
 def _borders(session: Session) -> list[dict[str, Any]]:
