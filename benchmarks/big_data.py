@@ -30,7 +30,6 @@ from dkmeans import DiscriminativeKMeans, OverfittingWarning
 
 warnings.simplefilter("ignore", OverfittingWarning)
 D, K, FILES = 32, 256, 8
-SETTINGS = {"refine": None, "metric": "euclidean"}  # growth alone
 NAMES = [f"x{j:03d}" for j in range(64)]
 PARTITIONS = (8, 64, 500)
 # Passes made once per fit; results of the last two grow with the rows.

@@ -49,7 +49,7 @@ class CalibrationMixin:
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(6).fit(X[::2], y[::2])
+        >>> model = DiscriminativeKMeans(6, refine=None, metric="euclidean").fit(X[::2], y[::2])
         >>> model.predict_proba(X[[70]]).round(2).tolist()
         [[0.0, 0.23, 0.77]]
         >>> model.calibrate(X[1::2], y[1::2]).predict_proba(X[[70]]).round(2).tolist()

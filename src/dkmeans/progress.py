@@ -46,7 +46,7 @@ def listening(listener: Listener) -> Iterator[None]:
     >>> from dkmeans.progress import listening
     >>> X, y = load_iris(return_X_y=True)
     >>> with listening(lambda step: step.record["clusters"] >= 5):
-    ...     model = DiscriminativeKMeans().fit(X, y)
+    ...     model = DiscriminativeKMeans.paper().fit(X, y)
     >>> model.n_clusters_ >= 5, model.converged_
     (True, False)
     """

@@ -71,7 +71,7 @@ class CertifiedAccuracyDisplay(Display):
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(max_clusters=6).fit(X, y)
+        >>> model = DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean").fit(X, y)
         >>> display = CertifiedAccuracyDisplay.from_estimator(model, X, y)
         >>> display.at([0.0, 0.1, 0.5]).round(2).tolist()
         [0.97, 0.91, 0.69]

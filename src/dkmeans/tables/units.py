@@ -30,7 +30,8 @@ def in_original_units(columns: Any, X: npt.NDArray[np.floating]) -> dict[str, np
     >>> from dkmeans import DiscriminativeKMeans, table_pipeline
     >>> from dkmeans.tables import in_original_units
     >>> table = pd.DataFrame({"height": [1.5, 1.75, 1.75, 2.0], "colour": ["red", "blue"] * 2})
-    >>> model = table_pipeline(table, DiscriminativeKMeans(2)).fit(table, ["a", "a", "b", "b"])
+    >>> estimator = DiscriminativeKMeans(2, refine=None, metric="euclidean")
+    >>> model = table_pipeline(table, estimator).fit(table, ["a", "a", "b", "b"])
     >>> for name, values in in_original_units(model[0], model[-1].cluster_centers_).items():
     ...     print(name, values)
     height [1.625 1.875]
