@@ -522,7 +522,7 @@ WORDS += ("height", "classes", "limit", "offset", "sort", "what", "edit", "max_c
 SHARED = iris_session()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from([*sorted(set(ANSWERS) - {"refit", "stop"}), "nothing"]),
     params=st.dictionaries(st.sampled_from(WORDS), JSON, max_size=4) | JSON,
