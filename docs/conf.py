@@ -8,7 +8,8 @@ import dkmeans
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-_urls = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["urls"]
+_pyproject = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+_urls = _pyproject["project"]["urls"]
 
 project = "dkmeans"
 author = "The dkmeans developers"
@@ -26,7 +27,21 @@ extensions = [
     "mathml",
     "reference",
 ]
-exclude_patterns = ["_build", "_ext", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "notebooks"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.md5",
+    "notebooks",
+]
+    "_build",
+    "_ext",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.md5",
+    "notebooks",
+]
 templates_path = ["_templates"]
 html_math_renderer = "mathml"
 highlight_language = "none"
