@@ -88,7 +88,7 @@ class SuspectImagesDisplay(Display):
         >>> from sklearn.datasets import load_digits
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_digits(return_X_y=True)
-        >>> suspects = DiscriminativeKMeans(40).fit(X, y).suspects(X, y)
+        >>> suspects = DiscriminativeKMeans(40).fit(X, y).suspects(X, y, n=6)
         >>> SuspectImagesDisplay.from_suspects(suspects, X, image_shape=(8, 8), n=6).images.shape
         (6, 8, 8)
         """
