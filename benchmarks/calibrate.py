@@ -139,7 +139,8 @@ def covered(X, y, k, split):
     X_fit, X_rest, y_fit, y_rest = halves
     parts = train_test_split(X_rest, y_rest, test_size=0.5, stratify=y_rest, random_state=split)
     X_held, X_test, y_held, y_test = parts
-    model = DiscriminativeKMeans(k).fit(X_fit, y_fit).calibrate(X_held, y_held)
+    model = DiscriminativeKMeans(k, refine=None, metric="euclidean").fit(X_fit, y_fit)
+    model.calibrate(X_held, y_held)
     for per in ("all", "class"):
         for alpha in ALPHAS:
             sets = model.predict_set(X_test, alpha, per=per)

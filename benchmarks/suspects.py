@@ -151,7 +151,7 @@ def methods(X, y, near, more):
 
 def lists(X, y):
     """Rows that each method lists, and how many wrong labels it counts."""
-    model = DiscriminativeKMeans().fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=None, refine=None, metric="euclidean").fit(X, y)
     whole = model.suspects(X, y, n=len(y))
     yield "score above 0.5", whole.row[whole.score > 0.5], np.nan
     for name, found in (

@@ -7,9 +7,9 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
+from models import grown
 from sklearn.datasets import load_iris
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.explorer.answers import answer
 from dkmeans.explorer.layers import Rows
 from dkmeans.explorer.session import Session
@@ -21,18 +21,21 @@ LABELS[[1, 70]] = "virginica"
 HELD_OUT = np.arange(len(CODES)) % 3 == 0
 
 
-def iris_session(journal=None, max_clusters=8, **options):
+def iris_session(journal=None, max_clusters=8, metric="euclidean", **options):
     """Open a session on iris, with a third of the rows held out and two wrong labels."""
     training = Rows(IRIS[~HELD_OUT], LABELS[~HELD_OUT])
     held_out = Rows(IRIS[HELD_OUT], LABELS[HELD_OUT])
-    model = iris_model(max_clusters)
+    model = iris_model(max_clusters, metric)
     return Session(model, training, held_out, journal=journal, title="iris", **options)
 
 
 @functools.cache
-def iris_model(max_clusters):
-    model = DiscriminativeKMeans(max_clusters, n_threads=1)
-    return model.fit(IRIS[~HELD_OUT], LABELS[~HELD_OUT])
+def iris_model(max_clusters, metric="euclidean"):
+    return iris_estimator(max_clusters, metric).fit(IRIS[~HELD_OUT], LABELS[~HELD_OUT])
+
+
+def iris_estimator(max_clusters, metric="euclidean"):
+    return grown(max_clusters, metric=metric, n_threads=1)
 
 
 def ask(session, name, **params):

@@ -18,6 +18,7 @@ from test_blocks import same
 
 from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
+from dkmeans.runners import dask
 from dkmeans.runners.dask import ClusterError, Crew
 
 SIZES = (70, 0, 1, 59, 20)
@@ -110,6 +111,26 @@ def test_worker_processes_give_the_same_bits_and_drop_the_rows(labelled):
         with pytest.raises(SourceError, match=r"In partition 3: .*NaN in row 29, column 1"):
             grown(9).fit(*chunked(bad, y))
         assert are_dropped(client)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_workers_merge_their_results(client, labelled, monkeypatch, answers):
+    """And the driver asks each of them where one does not answer another."""
+    monkeypatch.setattr(dask, "MIN_TREE_WORKERS", 2)
+    merged = []
+    plain = dask.MergePeers.execute
+
+    def watched(self, holdings):
+        merged.append(len(self.peers))
+        return plain(self, holdings) if answers else None
+
+    monkeypatch.setattr(dask.MergePeers, "execute", watched)
+    persisted = client.persist(chunked(*labelled[:2]))
+    found = grown(9, growth="paper").fit(*persisted)
+    same(found, grown(9, growth="paper").fit(*labelled[:2]))
+    assert set(merged) <= {0, 1}
+    assert merged
+    assert are_dropped(client)
 
 
 @pytest.fixture

@@ -263,6 +263,25 @@ def test_cells_of_the_confusion_matrix_select_rows(open_page, session):
 
 
 @pytest.mark.browser
+def test_many_classes_have_a_list_of_confusions(open_page):
+    X, y = make_blobs(1200, centers=60, n_features=2, cluster_std=1.5, random_state=0)
+    model = DiscriminativeKMeans(60, refine=None, metric="euclidean").fit(X, y)
+    session = Session(model, Rows(X, y))
+    explorer = open_page(session)
+    explorer.tab("Classes")
+    counts = np.array(explorer.ask("confusion", layer="training")["counts"])
+    np.fill_diagonal(counts, 0)
+    actual, predicted = np.unravel_index(counts.argmax(), counts.shape)
+    first = explorer.panel().locator("[data-key^=cell-]").first
+    assert first.inner_text() == str(counts.max())
+    first.click()
+    chosen = explorer.js("return store.selection")
+    assert set(session.classes(session.draft, "training")[chosen]) == {actual}
+    assert set(session.predicted(session.draft, "training")[chosen]) == {predicted}
+    assert explorer.complaints == []
+
+
+@pytest.mark.browser
 def test_merge_and_add_classes(open_page, session):
     explorer = open_page(session)
     page = explorer.page

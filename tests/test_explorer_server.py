@@ -210,6 +210,7 @@ print("ended", flush=True)
 """
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to one process")
 def test_ctrl_c_ends_it_at_once_and_leaves_the_journal(tmp_path):
     journal, tests = tmp_path / "j.jsonl", os.path.dirname(__file__)

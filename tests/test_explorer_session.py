@@ -12,9 +12,21 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from explorers import CODES, HELD_OUT, IRIS, LABELS, NAMES, ask, iris_model, iris_session, make
+from explorers import (
+    CODES,
+    HELD_OUT,
+    IRIS,
+    LABELS,
+    NAMES,
+    ask,
+    iris_estimator,
+    iris_model,
+    iris_session,
+    make,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -69,8 +81,10 @@ def test_points_are_all_rows_with_their_classes(session, plane, layer):
     assert y.max() < y1
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "learned"])
 @pytest.mark.parametrize("plane", IDS)
-def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, plane):
+def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(metric, plane):
+    session = iris_session(metric=metric)
     extent = ask(session, "on_plane", plane=plane)["extent"]
     data = ask(session, "regions", plane=plane, extent=extent, width=7, height=5)
     cells = np.frombuffer(data, dtype="<u2").reshape(5, 7)
@@ -82,7 +96,8 @@ def test_regions_are_the_nearest_prototypes_of_what_points_stand_for(session, pl
             point = [[x0 + (column + 0.5) / 7 * (x1 - x0), y1 - (line + 0.5) / 5 * (y1 - y0)]]
             lifted = found.lift(np.array(point))
             assert np.allclose(found.project(lifted), point, rtol=1e-4, atol=1e-4)
-            assert cells[line, column] == core.predict_cluster(lifted)[0]
+            rows = core._fitted.geometry.inverse(lifted) if found.is_mapped else lifted
+            assert cells[line, column] == core.predict_cluster(rows)[0]
 
 
 def test_density_counts_the_rows_of_each_pixel_and_class(session):
@@ -110,7 +125,7 @@ def test_density_counts_the_rows_of_each_pixel_and_class(session):
 
 
 def test_features_have_the_units_of_the_rows_behind_a_scaler():
-    model = make_pipeline(StandardScaler(), DiscriminativeKMeans(5)).fit(IRIS, NAMES)
+    model = make_pipeline(StandardScaler(), grown(5)).fit(IRIS, NAMES)
     session = Session(model, Rows(IRIS, NAMES))
     x, y, *_ = read_points(ask(session, "points", plane="features", x=2, y=0))
     assert np.allclose(x, IRIS[:, 2])
@@ -133,7 +148,7 @@ def test_lda_separates_the_classes_better_than_pca(session):
 
 def test_two_classes_and_one_feature_have_all_planes():
     X, y = IRIS[:100, :1], NAMES[:100]
-    session = Session(DiscriminativeKMeans(4).fit(X, y), Rows(X, y))
+    session = Session(grown(4).fit(X, y), Rows(X, y))
     for plane in IDS:
         x, y, *_ = read_points(ask(session, "points", plane=plane))
         assert np.isfinite(x).all()
@@ -144,8 +159,7 @@ def test_two_classes_and_one_feature_have_all_planes():
 
 def test_sparse_rows_give_the_same_answers():
     dense, sparse = (
-        Session(DiscriminativeKMeans(6).fit(X, NAMES), Rows(X, NAMES))
-        for X in (IRIS, sp.csr_matrix(IRIS))
+        Session(grown(6).fit(X, NAMES), Rows(X, NAMES)) for X in (IRIS, sp.csr_matrix(IRIS))
     )
     for name, params in (
         ("state", {}),
@@ -161,7 +175,9 @@ def test_sparse_rows_give_the_same_answers():
 # Details
 
 
-def test_row_tells_what_the_model_tells(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_row_tells_what_the_model_tells(metric):
+    session = iris_session(metric=metric)
     core, X = session.draft.core, session.layers["held_out"].X
     found = ask(session, "row", row=23, layer="held_out")
     why = core.explain(X[[23]], features=True)
@@ -173,27 +189,32 @@ def test_row_tells_what_the_model_tells(session):
     assert sum(parts.values()) == pytest.approx(why.squared_margin[0])
     shares = core.predict_proba(X[[23]])[0]
     assert found["probabilities"][0] == [int(shares.argmax()), shares.max()]
-    distances = np.linalg.norm(session.layers["training"].X - X[23], axis=1)
+    space = core._fitted.geometry
+    distances = np.linalg.norm(
+        space.rows(session.layers["training"].X) - space.rows(X[[23]]), axis=1
+    )
     assert [near["row"] for near in found["nearest"]] == np.argsort(distances)[:8].tolist()
 
 
-def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(session):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(metric):
+    session = iris_session(metric=metric)
     for k in (None, 5):
         ask(session, "at", k=k)
         core = session.shown.core
-        X, y = session.layers["training"].X, NAMES[~HELD_OUT].copy()
+        X = session.layers["training"].X
         y = session.draft.label_array(session.draft.codes)
         cells = core.predict_cluster(X)
         for index in range(core.n_clusters_):
             mine = np.flatnonzero((cells == index) & (y == core.cluster_classes_[index]))
-            near = np.linalg.norm(X[mine] - core.cluster_centers_[index], axis=1)
+            near = core.transform(X[mine])[:, index]
             found = ask(session, "prototype", index=index)["exemplar"]
             assert found == {"row": int(mine[near.argmin()])}
 
 
 def test_images_are_bytes_from_the_darkest_to_the_brightest_value():
     X = np.array([[0.0, 1.0, 2.0, 4.0, 0.0, 0.0], [4.0] * 6, [1.0] * 6])
-    model = DiscriminativeKMeans().fit(X, ["a", "b", "a"])
+    model = grown().fit(X, ["a", "b", "a"])
     session = Session(model, Rows(X, ["a", "b", "a"]), image_shape=(2, 3))
     assert ask(session, "row", row=0)["image"] == [0, 64, 128, 255, 0, 0]
     assert ask(session, "images", rows=[1, 0])[:6] == bytes([255] * 6)
@@ -283,7 +304,7 @@ def test_table_is_sorted_and_cut(session):
 
 def test_rejection_uses_held_out_rows_only(session):
     found = ask(session, "rejected", rate=0.1)
-    reference = DiscriminativeKMeans(8).fit(
+    reference = iris_estimator(8).fit(
         session.layers["training"].X, session.draft.label_array(session.draft.codes)
     )
     reference.set_rejection(session.layers["held_out"].X, false_alarm_rate=0.1)
@@ -447,7 +468,7 @@ def test_merged_classes_are_one_in_errors_and_in_the_next_fit(session):
 
 
 def test_labels_of_numbers_stay_numbers():
-    session = Session(DiscriminativeKMeans(6).fit(IRIS, CODES), Rows(IRIS, CODES))
+    session = Session(grown(6).fit(IRIS, CODES), Rows(IRIS, CODES))
     with pytest.raises(RequestError, match="whole numbers"):
         make(session, "add_class", name="new")
     make(session, "add_class", name="7")
@@ -501,7 +522,7 @@ WORDS += ("height", "classes", "limit", "offset", "sort", "what", "edit", "max_c
 SHARED = iris_session()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from([*sorted(set(ANSWERS) - {"refit", "stop"}), "nothing"]),
     params=st.dictionaries(st.sampled_from(WORDS), JSON, max_size=4) | JSON,
@@ -535,7 +556,7 @@ def test_a_fit_again_is_the_fit_of_the_corrected_rows(session):
     assert state["undo"] == "fit again"
     used = session.draft.used
     y = session.draft.label_array(session.draft.codes)
-    expected = DiscriminativeKMeans(8).fit(session.layers["training"].X[used], y[used])
+    expected = iris_estimator(8).fit(session.layers["training"].X[used], y[used])
     assert digest_model(session.draft.core) == digest_model(expected)
     for layer in ("training", "held_out"):
         assert state["last_refit"][layer]["before"] == before[layer]["wrong"]
@@ -613,9 +634,7 @@ def test_a_journal_of_something_else_is_refused_and_kept(tmp_path):
     before = path.read_bytes()
     with pytest.raises(ValueError, match="journal of other model"):
         iris_session(path, max_clusters=5)
-    other = Session(
-        DiscriminativeKMeans(4).fit(IRIS, NAMES), Rows(IRIS, NAMES), journal=tmp_path / "o.jsonl"
-    )
+    other = Session(grown(4).fit(IRIS, NAMES), Rows(IRIS, NAMES), journal=tmp_path / "o.jsonl")
     other.close()
     y = NAMES.copy()
     y[0] = "virginica"
@@ -724,7 +743,7 @@ def test_a_million_rows_are_answered_within_seconds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_000_000, 8)).astype(np.float32)
     y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] > 0)
-    model = DiscriminativeKMeans(12).fit(X[:5000], y[:5000])
+    model = grown(12).fit(X[:5000], y[:5000])
     session = Session(model, Rows(X, y))
     ask(session, "state")
     start = time.perf_counter()

@@ -61,7 +61,14 @@ def opened(path, data=None, label="species", max_clusters="7", wanted=None, **op
         path,
         data,
         wanted or Wanted(label),
-        FitOptions(path, max_clusters=max_clusters, threads=1, quiet=True),
+        FitOptions(
+            path,
+            max_clusters=max_clusters,
+            metric="euclidean",
+            refine="none",
+            threads=1,
+            quiet=True,
+        ),
         ExploreOptions(**options),
     )
 
@@ -110,6 +117,19 @@ def test_numbers_stay_numbers_and_categories_may_be_new(folder):
     found = read(ask(session, "export", what="table"), path)
     assert found["species"].dtype == np.int8
     assert (found["species"] == 9).sum() == 1
+    make(session, "add_class", name="900")
+    make(session, "relabel", rows=[1], **{"class": 4})
+    found = read(ask(session, "export", what="table"), path)
+    assert sorted(set(found["species"])) == [0, 1, 2, 9, 900]
+    session.close()
+    frame["species"] = np.array(["2024-01-01", "2024-01-02", "2024-01-03"])[CODES]
+    frame["species"] = pd.to_datetime(frame["species"]).dt.date
+    path = folder / "dates.parquet"
+    frame.to_parquet(path)
+    session = opened(path)
+    make(session, "relabel", rows=[0], **{"class": 2})
+    found = read(ask(session, "export", what="table"), path)
+    assert (found["species"].astype(str) == "2024-01-03").sum() == 51
     session.close()
     frame["species"] = pd.Categorical(NAMES)
     path = folder / "categories.parquet"
@@ -194,7 +214,8 @@ def test_model_file_that_is_exported_is_the_edited_model(folder):
 def test_a_model_and_its_table(folder):
     path = folder / "both.csv"
     write(table(), path)
-    run(f"fit {path} --label species --max-clusters 6 -q --out {folder / 'both.dkm'}")
+    words = f"fit {path} --label species --max-clusters 6 --metric euclidean -q --out"
+    run(words, folder / "both.dkm")
     session = opened(folder / "both.dkm", path, test=path)
     assert ask(session, "state")["layers"] == {"training": 150, "held_out": 150}
     assert ask(session, "state")["path"] is None
@@ -278,14 +299,18 @@ def test_the_command_serves_and_says_what_it_does(folder, monkeypatch):
         session.close()
 
     monkeypatch.setattr(command, "serve", serve)
-    said = run(f"explore {path} --label species --max-clusters 5 --no-browser --port 9")
+    said = run(
+        f"explore {path} --label species --max-clusters 5 --metric euclidean --no-browser --port 9"
+    )
     assert "rows are held out, chosen by a hash of their values" in said
     assert "Explorer: http://127.0.0.1:9/?token=t" in said
     assert "cli.csv.explore.jsonl" in said
     _session, port, open_browser = seen[0]
     assert (port, open_browser) == (9, False)
     assert os.listdir(folder).count("cli.csv.explore.jsonl") == 1
-    said = run(f"explore {path} --label species --max-clusters 6 --no-browser", code=1)
+    said = run(
+        f"explore {path} --label species --max-clusters 6 --metric euclidean --no-browser", code=1
+    )
     assert "journal of other model" in said
 
 
@@ -301,7 +326,7 @@ def test_ctrl_c_does_not_wait_for_an_answer(folder, monkeypatch):
 
     monkeypatch.setattr(command, "serve", serve)
     monkeypatch.setattr(os, "_exit", codes.append)
-    run(f"explore {folder / 'busy.csv'} --label species --max-clusters 4 -q")
+    run(f"explore {folder / 'busy.csv'} --label species --max-clusters 4 --metric euclidean -q")
     assert codes == [0]
 
 

@@ -10,7 +10,7 @@ from test_blocks import same
 
 from dkmeans.growth import best
 from dkmeans.runners import dask as runner
-from dkmeans.runners.dask_worker import DeriveParts, Holder
+from dkmeans.runners.dask_worker import Answer, DeriveParts, Holder, MergePeers, TakeResult
 from dkmeans.sources import dask_cluster as source
 
 pytestmark = [
@@ -31,6 +31,10 @@ class LocalWorker(runner.WorkerProxy):
     def settle(self):
         pass
 
+    @property
+    def peer(self):
+        return LocalPeer(self)
+
     def ask(self, request):
         self.dead = self.dead or self.doom(self)
         if self.dead:
@@ -38,6 +42,18 @@ class LocalWorker(runner.WorkerProxy):
         answer = self.holder.answer(request)
         assert answer.error is None, answer.error
         return lambda: answer.results[0]
+
+
+class LocalPeer:
+    """What another worker calls a worker by."""
+
+    def __init__(self, worker):
+        self.worker = worker
+
+    def answer(self, request):
+        found = self.worker.ask(request)
+        self.result = lambda timeout: Answer(None, [found()])
+        return self
 
 
 class LocalFuture:
@@ -90,9 +106,9 @@ def fit(monkeypatch):
 
         whole = runner.Crew._ask
 
-        def ask(self, request_for):
+        def ask(self, request_for, workers=None):
             passes.append(request_for)
-            return whole(self, request_for)
+            return whole(self, request_for, workers)
 
         with monkeypatch.context() as patch:
             patch.setattr(source, "active_client", LocalClient)
@@ -143,6 +159,32 @@ def test_a_worker_may_be_lost_at_any_moment(fit, rows, parameters, step):
         found, _, n_lost = fit(parted, {n, n + 3})
         assert n_lost == 2 - (n + 3 >= n_passes)
         same(found, expected)
+
+
+@pytest.mark.parametrize("side", ["the one that merges", "the one that is asked"])
+def test_a_worker_may_be_lost_while_others_merge(fit, rows, monkeypatch, side):
+    monkeypatch.setattr(runner, "MIN_TREE_WORKERS", 2)
+    calls, deadly = [], set()
+    ask = LocalWorker.ask
+
+    def watched(self, request):
+        asked = TakeResult if side == "the one that is asked" else MergePeers
+        if isinstance(request, asked) and not self.dead:
+            calls.append(request)
+            self.dead = len(calls) in deadly
+        return ask(self, request)
+
+    monkeypatch.setattr(LocalWorker, "ask", watched)
+
+    def parted():
+        calls.clear()
+        return grown(6, growth="paper").fit(*lazy(*rows))
+
+    expected = grown(6, growth="paper").fit(*rows)
+    same(fit(parted)[0], expected)
+    for n in range(1, len(calls) + 1, 3):
+        deadly = {n}
+        same(fit(parted)[0], expected)
 
 
 def test_rows_that_gave_way_stay_so(fit, rows):

@@ -28,14 +28,19 @@ RATES = ("0.04", "0.1", "0.25", "0.5", "0.9")
 # --- oracles, slow and obvious ----------------------------------------------------------------
 
 
-def naive_scores(model, X):
-    """D^2 / R by loops, and the nearest prototypes."""
+def naive_scores(model, X, references=None):
+    """sqrt(D N) D / R by loops, D^2 / R without references, and the nearest prototypes."""
     scores, cells = [], []
     for row in np.asarray(X, dtype=np.float64):
         far = np.sqrt(((model.cluster_centers_ - row) ** 2).sum(axis=1))
         i = int(far.argmin())
         rivals = far[model.cluster_classes_ != model.cluster_classes_[i]]
-        scores.append(far[i] ** 2 / rivals.min() if len(rivals) else far[i])
+        other = far[i]
+        if references is not None:
+            others = np.sqrt(((references - row) ** 2).sum(axis=1))
+            other = others[others > 0].min()
+        between = far[i] / rivals.min() if len(rivals) else 1.0
+        scores.append(np.sqrt(far[i] * other) * between)
         cells.append(i)
     return np.array(scores), np.array(cells)
 
@@ -135,6 +140,18 @@ class TestThresholds:
         if per == "all" and len(np.unique(scores)) == n:
             assert bad.sum() == Fraction(rate) * n // 1
 
+    @pytest.mark.parametrize("per", ["class", "all"])
+    def test_references_keep_the_promise(self, per):
+        """Whichever row is the new one: few prototypes, so that only some rows are references."""
+        model = grown(10).fit(DIGITS[:300], NUMBERS[:300])
+        rows, n = DIGITS[300:520], 220
+        bad = 0
+        for new in range(n):
+            model.set_rejection(np.delete(rows, new, axis=0), false_alarm_rate=0.1, per=per)
+            bad += not model.is_known(rows[[new]])[0]
+        assert 100 < len(model.rejection_.references) < 200
+        assert 0 < bad <= 0.1 * n
+
     def test_on_held_out_digits_too(self):
         model = grown(20).fit(DIGITS[:500], NUMBERS[:500])
         scores, cells = rejection.score_strangeness(model._fitted, DIGITS[500:620], 1)
@@ -209,7 +226,8 @@ class TestMethods:
         there = held, X + np.array([0.3, -0.3, 0.1, 0.2])
         if metric == "cosine":
             there = [Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in there]
-        old, new = (naive_scores(model, Z) for Z in there)
+        assert len(model.rejection_.references) > 40
+        old, new = (naive_scores(model, Z, model.rejection_.references) for Z in there)
         np.testing.assert_allclose(
             model.unknown_score(there[1]), new[0] / model.rejection_.threshold[new[1]], rtol=1e-9
         )
@@ -265,8 +283,9 @@ class TestMethods:
         X = IRIS[SPECIES == 0]
         model = grown(1).fit(X[:25], np.zeros(25))
         model.set_rejection(X[25:], false_alarm_rate=0.1)
-        far = np.sqrt(((X[25:] - model.cluster_centers_[0]) ** 2).sum(axis=1))
-        np.testing.assert_allclose(model.rejection_.threshold, np.sort(far)[-2:-1])
+        assert model.rejection_.references is not None
+        scores, _ = naive_scores(model, X[25:], model.rejection_.references)
+        np.testing.assert_allclose(model.rejection_.threshold, np.sort(scores)[-2:-1])
         assert not model.is_known(IRIS[SPECIES == 2]).any()
 
     def test_a_threshold_of_zero(self):

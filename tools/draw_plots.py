@@ -66,7 +66,7 @@ def cells() -> None:
 def planes() -> None:
     """Draw digits in the plane of the class means, and in a cut that hides classes."""
     X, y = load_digits(return_X_y=True)
-    model = DiscriminativeKMeans(max_clusters=40).fit(X, y)
+    model = DiscriminativeKMeans(max_clusters=40, refine=None, metric="euclidean").fit(X, y)
     figure = Figure(figsize=(11.6, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     CellsDisplay.from_estimator(model, X, y, ax=left)
@@ -77,7 +77,8 @@ def planes() -> None:
 def profiles() -> None:
     """Draw the prototypes of wines column by column."""
     wine = load_wine(as_frame=True)
-    wines = make_pipeline(StandardScaler(), DiscriminativeKMeans(max_clusters=6))
+    model = DiscriminativeKMeans(max_clusters=6, refine=None, metric="euclidean")
+    wines = make_pipeline(StandardScaler(), model)
     wines = wines.fit(wine.data, wine.target_names[wine.target])
     figure = Figure(figsize=(9.6, 7.2), layout="constrained")
     above, below = figure.subplots(2, 1)

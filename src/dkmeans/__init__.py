@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dkmeans.landmarks import Landmarks
     from dkmeans.medoid_estimator import DiscriminativeKMedoids
     from dkmeans.questions.probable_errors import find_suspects
+    from dkmeans.tables.explained import explain
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
@@ -27,6 +28,7 @@ __all__ = [
     "ScaleWarning",
     "__version__",
     "condense",
+    "explain",
     "explore",
     "find_suspects",
     "fit_table",
@@ -40,6 +42,7 @@ _MODULES = {
     **dict.fromkeys(("Condensed", "Condenser", "condense"), "condenser"),
     "DiscriminativeKMedoids": "medoid_estimator",
     "Landmarks": "landmarks",
+    "explain": "tables.explained",
     "explore": "explorer.explore",
     "find_suspects": "questions.probable_errors",
     "fit_table": "tables.on_disk",

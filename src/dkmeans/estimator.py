@@ -41,7 +41,7 @@ from dkmeans.questions import (
     reject,
 )
 from dkmeans.questions.class_adjacency import class_borders
-from dkmeans.questions.explain import explain
+from dkmeans.questions.explain import explain, prototype_names
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
 from dkmeans.sources.stored_rows import (
     labelled_blocks,
@@ -228,6 +228,8 @@ class DiscriminativeKMeans(
     _fitted: Fitted
     classes_: npt.NDArray[Any]
     n_clusters_: int
+    cluster_classes_: npt.NDArray[Any]
+    cluster_ids_: npt.NDArray[np.int64]
 
     def __init__(
         self,
@@ -562,7 +564,7 @@ class DiscriminativeKMeans(
             return shares
         return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
 
-    def explain(self, X: Any, *, features: bool = False) -> Explanation:
+    def explain(self, X: Any, y: Any = None, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
 
         The certified radius is a guarantee: a row that moves by less, in any direction, gets the
@@ -582,6 +584,8 @@ class DiscriminativeKMeans(
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows, or other data that `fit` takes, which is read block by block; labels are not
             needed.
+        y : array-like of shape (n_samples,), optional
+            True labels of the rows, if they are known.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -590,8 +594,9 @@ class DiscriminativeKMeans(
         explanation : Explanation
             A table with one row per row of X and the columns `label`, `prototype`, `id`, `size`,
             `exemplar`, `distance`, `rival`, `rival_id`, `rival_label`, `rival_distance`, `margin`
-            and `radius`; with `features=True` also `squared_margin`, and the array `parts`. It has
-            `to_pandas()` and `plot(image_shape=...)`.
+            and `radius`; with y also `true` and `right`; with `features=True` also
+            `squared_margin`, and the array `parts`. It keeps the index of a frame. It has
+            `to_frame()` and `plot(image_shape=...)`. For a pipeline, use `dkmeans.explain`.
 
         Examples
         --------
@@ -611,8 +616,10 @@ class DiscriminativeKMeans(
         True
         """
         check_is_fitted(self)
+        index = row_index(X, y)
         X = unlabelled_rows(self, validation.check_raw_rows, X).X
-        return explain(self._fitted, X, threads_of(self), features=features)
+        found = explain(self._fitted, X, threads_of(self), features=features, y=y)
+        return found.with_index(index)
 
     def suspects(
         self, X: Any = None, y: Any = None, *, sample_weight: Any = None, n: int | None = None
@@ -919,6 +926,22 @@ class DiscriminativeKMeans(
         from dkmeans.files.onnx_graph import to_onnx
 
         return to_onnx(self)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Name the columns of `transform` by the class and the id of each prototype.
+
+        Parameters
+        ----------
+        input_features : ignored
+            It is there by scikit-learn's convention.
+
+        Returns
+        -------
+        names : ndarray of shape (n_clusters_,)
+            Such as "setosa_0"; `set_output(transform="pandas")` makes a frame with these columns.
+        """
+        check_is_fitted(self)
+        return prototype_names(self.cluster_classes_, self.cluster_ids_)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare what is supported, for scikit-learn."""

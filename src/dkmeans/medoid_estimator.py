@@ -24,6 +24,7 @@ from dkmeans.medoid_fit import fit, kind_for
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, n_rows_of
 from dkmeans.questions import label_errors, medoid_answers, memberships, prediction, reject
+from dkmeans.questions.explain import prototype_names
 from dkmeans.results.answers import Explanation, Rejection, Suspects
 
 _UNKNOWN_FEATURES = 16  # number of features that probabilities assume where there are none
@@ -142,6 +143,8 @@ class DiscriminativeKMedoids(
     _fitted: FittedMedoids
     classes_: npt.NDArray[Any]
     n_medoids_: int
+    medoid_classes_: npt.NDArray[Any]
+    medoid_indices_: npt.NDArray[np.intp]
 
     def __init__(
         self,
@@ -325,7 +328,7 @@ class DiscriminativeKMedoids(
         """
         return float(super().score(X, as_labels(y), sample_weight))
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: Any, y: Any = None) -> Explanation:
         """Explain predictions: the nearest medoid, its rival, and the certified radius.
 
         With D the distance to the nearest medoid and R that of the nearest medoid of another class,
@@ -336,6 +339,8 @@ class DiscriminativeKMedoids(
         Parameters
         ----------
         X : as in `predict`
+        y : array-like of shape (n_samples,), optional
+            True labels of the rows, if they are known.
 
         Returns
         -------
@@ -352,8 +357,9 @@ class DiscriminativeKMedoids(
         >>> why.exemplar.tolist(), why.rival_label.tolist(), why.radius.round(6).tolist()
         ([0], ['b'], [2.0])
         """
-        D = self.transform(X)
-        return medoid_answers.explain(self._fitted, D, certified=kind_for(self).is_true_metric)
+        D, certified = self.transform(X), kind_for(self).is_true_metric
+        found = medoid_answers.explain(self._fitted, D, certified=certified, y=y)
+        return found.with_index(row_index(X, y))
 
     def suspects(
         self, X: Any, y: Any, *, sample_weight: Any = None, n: int | None = None
@@ -490,6 +496,22 @@ class DiscriminativeKMedoids(
         from dkmeans.files.model_file import save
 
         save(self, path)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Name the columns of `transform` by the class and the training row of each medoid.
+
+        Parameters
+        ----------
+        input_features : ignored
+            It is there by scikit-learn's convention.
+
+        Returns
+        -------
+        names : ndarray of shape (n_medoids_,)
+            Such as "setosa_12".
+        """
+        check_is_fitted(self)
+        return prototype_names(self.medoid_classes_, self.medoid_indices_)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare what is supported, for scikit-learn."""

@@ -14,6 +14,7 @@ from dkmeans.explorer.requests import RequestError
 from dkmeans.explorer.session import Session
 from dkmeans.explorer.suspicion import suspicion
 from dkmeans.questions import reject
+from dkmeans.questions.references import keep_references
 
 _MAX_ROWS = 1000  # of a table, or of suspects, at once
 _MAX_CLASSES = 500  # of a confusion matrix
@@ -117,11 +118,15 @@ def rejected(session: Session, params: dict[str, Any]) -> dict[str, Any]:
 
 def _strangeness(session: Session, draft: Draft, layer: str) -> Any:
     """Return the strangeness and the nearest prototype of each row of a layer."""
-    rows, threads = session.view(draft, layer).rows, threads_of(draft.core)
-    return session.cached(
-        ("strangeness", session.serial(draft.core), layer),
-        lambda: reject.score_strangeness(draft.core._fitted, rows, threads),
-    )
+    rows, model = session.view(draft, layer).rows, draft.core._fitted
+
+    def compute() -> Any:
+        known = held_out_of_known_classes(draft, session.material)
+        held_out = session.view(draft, "held_out").rows[known]
+        references = keep_references(held_out, model.prototypes.centers)
+        return reject.score_strangeness(model, rows, threads_of(draft.core), references)
+
+    return session.cached(("strangeness", session.version, layer), compute)
 
 
 def _borders(session: Session) -> list[dict[str, Any]]:

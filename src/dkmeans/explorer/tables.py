@@ -2,7 +2,7 @@
 
 import gzip
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -137,18 +137,20 @@ def write_table(source: Source, labels: npt.NDArray[Any], used: npt.NDArray[np.b
     """
     from dkmeans.data.tables import open_tables
 
-    buffer = io.BytesIO()
-    writer, schema, first = None, None, 0
-    for file in open_tables(source.path, _text(source)):
+    files = open_tables(source.path, _text(source))
+    buffer, first = io.BytesIO(), 0
+    writer: Any = None
+    new = {label for label in labels.tolist() if label is not None}
+    for file in files:
         for batch in _raw_batches(file):
             rows = slice(first, first + batch.num_rows)
             first += batch.num_rows
-            batch = _relabelled(batch, source.label, labels[rows])
+            if new:
+                batch = _relabelled(batch, source.label, labels[rows], new)
             batch = batch.filter(_mask(used[rows]))
             if writer is None:
-                schema = batch.schema
-                writer = _writer(file, buffer, schema)
-            writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
+                writer = _writer(file, buffer, batch.schema)
+            writer.write_batch(batch)
     if writer is not None:
         writer.close()
     data = buffer.getvalue()
@@ -189,27 +191,38 @@ def _writer(file: Any, buffer: Any, schema: Any) -> Any:
     return file.writer(buffer, schema)
 
 
-def _relabelled(batch: Any, name: str, labels: npt.NDArray[Any]) -> Any:
-    """Replace labels that are not None; the type of the column stays, if it holds them."""
+def _relabelled(
+    batch: Any, name: str, labels: npt.NDArray[np.object_], new: Collection[Any]
+) -> Any:
+    """Replace labels that are not None; `new` are all labels of the table that are."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    changed = np.flatnonzero(np.array([label is not None for label in labels], dtype=bool))
-    if not len(changed):
-        return batch
     at = batch.schema.get_field_index(name)
     column, field = batch.column(at), batch.schema.field(at)
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    plain = column.dictionary_decode() if pa.types.is_dictionary(field.type) else column
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    kind = _label_type(column.type, new)
+    column = column if column.type == kind else pc.cast(column, kind)
+    mask = np.array([label is not None for label in labels], dtype=bool)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    new = [str(labels[row]) if is_text else labels[row] for row in changed]
-    mask = np.zeros(len(labels), dtype=bool)
-    mask[changed] = True
-    plain = pc.replace_with_mask(plain, pa.array(mask), pa.array(new, type=kind))
+    values = [str(label) if is_text else label for label in labels[mask]]
     columns = [*batch.columns]
-    columns[at] = plain
+    columns[at] = pc.replace_with_mask(column, pa.array(mask), pa.array(values, type=kind))
     schema = batch.schema.set(at, field.with_type(kind))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _label_type(kind: Any, new: Collection[Any]) -> Any:
+    """Choose a type for labels: the one that the column has, if it holds the new ones."""
+    import pyarrow as pa
+
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return kind
+    try:
+        pa.array(list(new), type=kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.int64() if all(type(label) is int for label in new) else pa.string()
+    return kind
 
 
 def _mask(used: npt.NDArray[np.bool_]) -> Any:

@@ -13,6 +13,8 @@ from dkmeans.prototypes import Prototypes
 from dkmeans.questions.reject import LEVELS
 from dkmeans.results.table import Table
 
+REFERENCES = "rejection_references"  # name of the array
+
 
 def check_prototypes(arrays: Arrays, n_classes: int, n_features: int) -> Prototypes:
     """Read the prototypes: finite, in order, with unique ids."""
@@ -64,9 +66,12 @@ def check_earlier_rows(earlier: EarlierRows, prototypes: Prototypes) -> None:
 
 
 def check_rejection(
-    tables: dict[str, Table], prototypes: Prototypes, classes: npt.NDArray[Any]
+    tables: dict[str, Any],
+    prototypes: Prototypes,
+    classes: npt.NDArray[Any],
+    arrays: Arrays,
 ) -> None:
-    """Check that thresholds, if there are any, belong to the prototypes."""
+    """Check that thresholds, if there are any, belong to the prototypes, and add references."""
     if "rejection" not in tables:
         return
     found, wrong = tables["rejection"], "has thresholds of rejection that do not make sense"
@@ -76,3 +81,8 @@ def check_rejection(
     require(bool((found.rows >= 1).all()), wrong)
     require(bool(((found.rate > 0) & (found.rate < 1)).all()), wrong)
     require(found.per.dtype.kind == "U" and bool(np.isin(found.per, LEVELS).all()), wrong)
+    if REFERENCES in arrays:
+        rows, centers = arrays.pop(REFERENCES), prototypes.centers
+        require(rows.ndim == 2 and rows.dtype == centers.dtype and len(rows) > 1, wrong)
+        require(rows.shape[1] == centers.shape[1] and bool(np.isfinite(rows).all()), wrong)
+        tables["rejection"] = found.with_references(rows)

@@ -10,6 +10,7 @@ from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files import calibrated, class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
+    REFERENCES,
     check_earlier_rows,
     check_prototypes,
     check_rejection,
@@ -69,6 +70,8 @@ def describe(
             )
         more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
         arrays |= more
+    if fitted.rejection is not None and fitted.rejection.references is not None:
+        arrays[REFERENCES] = fitted.rejection.references
     more, calibration = calibrated.describe(fitted.calibration)
     arrays |= more
     document = {
@@ -109,7 +112,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMea
     )
     prototypes = check_prototypes(arrays, len(classes), geometry.dimension(document["n_features"]))
     check_tree(tables, prototypes, classes)
-    check_rejection(tables, prototypes, classes)
+    check_rejection(tables, prototypes, classes, arrays)
     earlier = EarlierRows(
         take(arrays, "memory_ids"),
         codes(take(arrays, "memory_class_codes"), len(classes), "has a memory of unknown classes"),

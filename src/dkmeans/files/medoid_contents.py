@@ -87,7 +87,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMed
     tables: dict[str, Any] = {name: restore(name, listed[name], classes, arrays) for name in listed}
     require("history" in tables, "lacks the history")
     prototypes = Prototypes(np.empty((k, 0)), of, medoids.astype(np.int64))
-    check_rejection(tables, prototypes, classes)
+    check_rejection(tables, prototypes, classes, arrays)
     labels = arrays.pop("labels", None)
     return model._publish(
         FittedMedoids(

@@ -134,6 +134,7 @@ class Part:
         if len(parts) == 1:
             return parts[0]
         rows = [part.raw for part in parts]
+        weights = _joined([part.weights for part in parts])
         return replace(
             parts[0],
             raw=sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows),
@@ -141,8 +142,8 @@ class Part:
             numbering=Numbering.joined(
                 [part.numbering for part in parts], [len(part) for part in parts]
             ),
-            weights=_joined([part.weights for part in parts]),
-            active=_joined([part.active for part in parts]),
+            weights=weights,
+            active=_positive(weights),
             held=_joined([part.held for part in parts]),
             full_weights=_joined([part.full_weights for part in parts]),
         )

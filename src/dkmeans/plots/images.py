@@ -229,5 +229,5 @@ def rescale_images(
     """Rescale images to values between 0 and 1, by their own range or by that of `like`."""
     # Percentiles: a few repelled prototypes far outside the data must not grey out the others.
     values = images if like is None else like
-    low, high = np.nanpercentile(values, [1, 99]) if np.isfinite(values).any() else (0.0, 1.0)
+    low, high = np.nanpercentile(values, [5, 95]) if np.isfinite(values).any() else (0.0, 1.0)
     return np.clip((images - low) / ((high - low) or 1.0), 0, 1)

@@ -21,6 +21,7 @@ from dkmeans.plots.style import (
 )
 
 LINE_IN, COLUMN_IN = 0.19, 0.52  # size of a cell of the heat map
+MIN_WIDTH_IN = 4.8  # with room for the scale of colours
 MAX_NAME = 22  # characters of the name of a column
 MAX_DEVIATIONS = 2.5  # where the colours of the heat map end
 LIGHT = 0.62  # of the range of colours: cells farther out are too dark for black text
@@ -213,7 +214,7 @@ class PrototypeProfilesDisplay(Display):
         widest = max(len(column.texts[i]) for column in columns for i in prototypes)
         column_in = max(COLUMN_IN, 0.065 * widest + 0.1)
         size = (
-            column_in * len(columns) + 0.07 * max(map(len, lines)) + 1.2,
+            max(column_in * len(columns) + 0.07 * max(map(len, lines)) + 1.2, MIN_WIDTH_IN),
             LINE_IN * len(lines) + 1.9,
         )
         ax = self._begin(ax, size)

@@ -88,9 +88,9 @@ class SuspectImagesDisplay(Display):
         >>> from sklearn.datasets import load_digits
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_digits(return_X_y=True)
-        >>> suspects = DiscriminativeKMeans(40).fit(X, y).suspects(X, y, n=6)
-        >>> SuspectImagesDisplay.from_suspects(suspects, X, image_shape=(8, 8), n=6).images.shape
-        (6, 8, 8)
+        >>> suspects = DiscriminativeKMeans(40).fit(X, y).suspects(X, y)
+        >>> SuspectImagesDisplay.from_suspects(suspects, X, image_shape=(8, 8), n=3).images.shape
+        (3, 8, 8)
         """
         first = suspects.take(np.arange(min(n, len(suspects))))
         rows = dense(take_rows(X, first.row))

@@ -1,12 +1,14 @@
 """Questions asked of medoids: everything is answered from distances to them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.questions.explain import true_labels
 from dkmeans.questions.label_errors import ScoredRows
 from dkmeans.questions.label_noise import neighbourhood_sizes
 from dkmeans.questions.neighbourhood import disagreement
@@ -17,7 +19,7 @@ _Array = npt.NDArray[np.floating]
 _ROUNDING = 8  # units in the last place by which a distance may be wrong
 
 
-def explain(model: FittedMedoids, D: _Array, *, certified: bool) -> Explanation:
+def explain(model: FittedMedoids, D: _Array, *, certified: bool, y: Any = None) -> Explanation:
     """Explain predictions from distances to the medoids.
 
     With the triangle inequality, a row that moves by less than (R - D) / 2 stays nearer to its
@@ -38,6 +40,7 @@ def explain(model: FittedMedoids, D: _Array, *, certified: bool) -> Explanation:
         radius = _radii(distance, rival_distance)
     return Explanation(
         label=labels[nearest],
+        **true_labels(y, labels[nearest]),
         prototype=nearest,
         id=model.medoids[nearest],
         size=model.sizes[nearest],

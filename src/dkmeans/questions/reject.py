@@ -19,6 +19,7 @@ from dkmeans.fitted import Predictor
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.questions import nearest_prototype
 from dkmeans.questions.conformal import least_rows, rows_beyond
+from dkmeans.questions.references import keep_references, nearest_reference
 from dkmeans.results.answers import Rejection
 
 Per: TypeAlias = Literal["prototype", "class", "all"]
@@ -54,9 +55,11 @@ def choose_rejection(
     model: Predictor, X: Matrix, rate: float, per: Per, n_threads: int
 ) -> Rejection:
     """Choose the threshold of each prototype from held-out rows of the known classes."""
-    scores, cells = score_strangeness(model, X, n_threads)
+    kept = keep_references(X, model.prototypes.centers)
+    scores, cells = score_strangeness(model, X, n_threads, kept)
     ids, codes = model.prototypes.ids, model.prototypes.classes
-    return rejection_table(scores, cells, ids, codes, model.classes, rate, per)
+    table = rejection_table(scores, cells, ids, codes, model.classes, rate, per)
+    return table.with_references(kept)
 
 
 def rejection_table(
@@ -93,7 +96,8 @@ def unknown_scores(
     model: Predictor, rejection: Rejection, X: Matrix, n_threads: int
 ) -> npt.NDArray[np.floating]:
     """Return the strangeness of rows, divided by the threshold of their nearest prototype."""
-    return relative_scores(*score_strangeness(model, X, n_threads), rejection)
+    found = score_strangeness(model, X, n_threads, rejection.references)
+    return relative_scores(*found, rejection)
 
 
 def relative_scores(
@@ -138,30 +142,44 @@ def label_dtype(classes: npt.NDArray[Any], rejected: Any) -> np.dtype[Any]:
 
 
 def score_strangeness(
-    model: Predictor, X: Matrix, n_threads: int
+    model: Predictor,
+    X: Matrix,
+    n_threads: int,
+    references: npt.NDArray[np.floating] | None = None,
 ) -> tuple[npt.NDArray[np.floating], Indices]:
     """Return the strangeness and the nearest prototype of each row."""
     near = nearest_prototype.class_distances(X, model.prototypes, len(model.classes), n_threads)
     cells, _ = nearest_prototype.nearest(X, model.prototypes.centers, n_threads)
-    return strangeness(near), cells
+    if references is None:
+        return strangeness(near), cells
+    return strangeness(near, nearest_reference(X, references, n_threads)), cells
 
 
-def strangeness(near: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def strangeness(
+    near: npt.NDArray[np.floating], to_reference: npt.NDArray[np.floating] | None = None
+) -> npt.NDArray[np.floating]:
     """Score rows from their distances to the nearest prototype of each class.
 
-    The score is D^2 / R, with D the distance to the nearest prototype and R that to the nearest
-    one of another class: large far from all prototypes, and larger between classes. With one class
-    it is D.
+    The score is sqrt(D N) D / R, with D the distance to the nearest prototype, R that to the
+    nearest one of another class, and N that to the nearest reference: large far from all
+    prototypes and references, and larger between classes. Without references N is D. With one
+    class the factor D / R is left out.
     """
     best = near.min(axis=1)
+    if to_reference is not None:
+        near_by = np.where(np.isinf(to_reference), best, to_reference).astype(np.float64)
+        best = np.sqrt(best.astype(np.float64)) * np.sqrt(near_by)
+    return (best * _between(near)).astype(near.dtype)
+
+
+def _between(near: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return D / R, from 0 on a prototype to 1 halfway between classes; 1 with one class."""
+    best = near.min(axis=1)
     if near.shape[1] < 2:
-        return best
+        return np.ones(len(best))
     second = np.partition(near, 1, axis=1)[:, 1].astype(np.float64)
     # If the second distance is 0, so is the first; it is infinite if there is no rival.
-    between = np.divide(
-        best, second, out=np.ones(len(best)), where=(second > 0) & (second < np.inf)
-    )
-    return (best * between).astype(near.dtype)
+    return np.divide(best, second, out=np.ones(len(best)), where=(second > 0) & (second < np.inf))
 
 
 def choose(

@@ -1,5 +1,7 @@
 """Tables that questions asked of a fitted model return."""
 
+import copy
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +18,10 @@ class Explanation(Table):
     ----------
     label : class label
         Predicted class: that of the nearest prototype.
+    true : class label
+        True class, if labels are given.
+    right : bool
+        Whether the two are the same, if labels are given.
     prototype : int
         Index of this prototype.
     id : int
@@ -129,7 +135,33 @@ class Explanation(Table):
             self, image_shape=image_shape, X_train=X_train, max_rows=max_rows, ax=ax
         )
 
+    def by_column(self, columns: Sequence[str]) -> Self:
+        """Add up the parts of features that come from the same column of a table.
+
+        Parameters
+        ----------
+        columns : sequence of str, of length n_features
+            Name of the column that each feature comes from.
+
+        Returns
+        -------
+        explanation : Explanation
+            The same, with one part per column. Parts still add up exactly.
+        """
+        if self.parts is None:
+            return self
+        names = list(dict.fromkeys(columns))
+        codes = np.array([names.index(name) for name in columns], dtype=np.intp)
+        parts = np.zeros((len(self), len(names)))
+        np.add.at(parts.T, codes, self.parts.T)
+        other = copy.copy(self)
+        other.parts, other.features = parts, np.array(names, dtype=object)
+        return other
+
     def _headline(self) -> str:
+        if "right" in self.columns:
+            right = int(self.right.sum())
+            return f"Explanation of {len(self)} predictions, {right} of them right"
         return f"Explanation of {len(self)} predictions"
 
 
@@ -152,7 +184,29 @@ class Rejection(Table):
     per : str
         Source of the rows: this "prototype" alone, several of its "class", or several classes
         ("all").
+    references : ndarray of shape (n_references, n_features), or None
+        Held-out rows that rows are compared with, in the space of the prototypes. None for
+        medoids, and in files of earlier versions.
     """
+
+    references: npt.NDArray[np.floating] | None = None
+
+    def with_references(self, references: npt.NDArray[np.floating] | None) -> Self:
+        """Return the table with references.
+
+        Parameters
+        ----------
+        references : array of shape (n_references, n_features), or None
+            Rows in the space of the prototypes.
+        """
+        other = self.take(np.arange(len(self)))
+        other.references = references
+        return other
+
+    def _taken(self, rows: npt.NDArray[Any]) -> Self:
+        other = super()._taken(rows)
+        other.references = self.references
+        return other
 
     def _headline(self) -> str:
         return f"Rejection: at most {self.rate.max():.2%} of rows of known classes"

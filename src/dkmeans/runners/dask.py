@@ -20,20 +20,25 @@ from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.runners.dask_worker import (
     FIRST_SET,
-    Answer,
     BuildParts,
     ConfigureParts,
     DeriveParts,
     Holder,
     InspectPartitions,
+    KeepResult,
+    MergePeers,
+    Peer,
+    Pending,
     ReplayPasses,
     Request,
     RunPass,
+    TakeResult,
 )
 from dkmeans.runners.merging import merge_all
 from dkmeans.runners.replay import ReplayLog
 
 R = TypeVar("R")
+MIN_TREE_WORKERS = 9  # with fewer, the driver merges the results of all workers
 MAX_DEATHS = 4  # consecutive worker deaths tolerated per partition
 POLL_S = 5.0  # seconds after which to check whether an answer can still come
 NO_WORKERS_TIMEOUT_S = 300.0
@@ -57,25 +62,11 @@ class _Future(Protocol):
     key: str
     status: str
 
-    def result(self) -> "_Actor":
+    def result(self) -> Peer:
         """Wait for the result."""
 
     def exception(self) -> Exception:
         """Return what went wrong."""
-
-
-class _Actor(Protocol):
-    """Protocol: the methods used of Dask's proxy of a `Holder`."""
-
-    def answer(self, request: Request[R]) -> "_Pending[R]":
-        """Start a call."""
-
-
-class _Pending(Protocol[R]):
-    """Protocol: the methods used of the futures that an actor returns."""
-
-    def result(self, timeout: float) -> Answer[R]:
-        """Wait for the answer."""
 
 
 class WorkerProxy:
@@ -91,17 +82,22 @@ class WorkerProxy:
 
     def __init__(self, numbers: list[int], future: _Future) -> None:
         self.numbers, self.future = numbers, future
-        self._actor: _Actor | None = None
+        self._actor: Peer | None = None
 
     def ask(self, request: Request[R]) -> Callable[[], R]:
         """Start a call, and return a function that waits for its result."""
         try:
-            if self._actor is None:
-                self._actor = self.future.result()
-            pending = self._actor.answer(request)
+            pending = self.peer.answer(request)
         except Exception as problem:
             return partial(_raise_lost, problem)
         return partial(self._result, pending)
+
+    @property
+    def peer(self) -> Peer:
+        """Proxy by which another worker can call this one."""
+        if self._actor is None:
+            self._actor = self.future.result()
+        return self._actor
 
     def settle(self) -> None:
         """Wait until the scheduler knows of the loss, so that it does not use the worker."""
@@ -109,7 +105,7 @@ class WorkerProxy:
         while self.future.status == "finished" and time.monotonic() < end:
             time.sleep(0.01)
 
-    def _result(self, pending: _Pending[R]) -> R:
+    def _result(self, pending: Pending[R]) -> R:
         while True:
             try:
                 answer = pending.result(timeout=POLL_S)
@@ -156,6 +152,7 @@ class Crew:
         self._build: BuildParts | None = None
         self._sets: dict[int, _Set] = {}
         self._numbers = itertools.count(FIRST_SET + 1)
+        self._calls = itertools.count()  # numbers of the passes whose results workers keep
         self._unused: list[int] = []  # sets that workers still hold
         self._deaths: dict[int, int] = {}  # consecutive ones, by partition
         self._workers: list[WorkerProxy] = []
@@ -191,7 +188,10 @@ class Crew:
 
     def run(self, number: int, task: Pass[R]) -> R:
         """Run a pass over all parts of a set."""
-        found = self._ask_all(RunPass(number, task))
+        if len(self._workers) < MIN_TREE_WORKERS:
+            found = self._ask_all(RunPass(number, task))
+        else:
+            found = self._run_in_groups(TakeResult(number, task, next(self._calls)))
         self._sets[number].log.add(task)
         return merge_all(task, itertools.chain(*found))
 
@@ -220,15 +220,38 @@ class Crew:
             del self._sets[number]
             self._unused.append(number)
 
+    def _run_in_groups(self, take: TakeResult[R]) -> list[list[R]]:
+        """Run a pass, and let one worker of each group merge the results of its group.
+
+        So neither the driver nor any worker gets more than about the root of their number. If a
+        worker is lost meanwhile, the driver asks each worker of its group.
+        """
+        self._ask_all(KeepResult(take.number, take.task, take.call))
+        count = round(len(self._workers) ** 0.5)
+        groups = [self._workers[first::count] for first in range(count)]
+        found: list[list[R]] = []
+        with self._connected():
+            merging = [
+                (group, group[0].ask(MergePeers(take, [worker.peer for worker in group[1:]])))
+                for group in groups
+            ]
+            for group, wait_for in merging:
+                try:
+                    merged = wait_for()
+                except _LostError:
+                    merged = None
+                found += self._ask(_same(take), group) if merged is None else [merged]
+        return found
+
     def _ask_all(self, request: Request[R]) -> list[R]:
         """Let every worker execute the same request."""
-        return self._ask(lambda _: request)
+        return self._ask(_same(request))
 
-    def _ask(self, request_for: RequestFor[R]) -> list[R]:
-        """Let every worker execute a request, and repeat it where workers were replaced."""
+    def _ask(self, request_for: RequestFor[R], workers: list[WorkerProxy] | None = None) -> list[R]:
+        """Let workers execute a request, all by default; repeat it where they were replaced."""
         results: list[R] = []
         died: set[int] = set()
-        todo = self._workers
+        todo = self._workers if workers is None else workers
         with self._connected():
             while todo:
                 lost = []

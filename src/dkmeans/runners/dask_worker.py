@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,10 @@ from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.runners.local import LocalRunner
+from dkmeans.runners.merging import merge_all
 
 R = TypeVar("R")
+PEER_TIMEOUT_S = 60.0  # to fetch a result that another worker has
 FIRST_SET = 0  # number of the set of parts built from the partitions
 
 
@@ -25,6 +27,7 @@ class Holdings:
 
     batches: dict[int, Batch]  # by index of the partition, until parts are built
     sets: dict[int, LocalRunner] = field(default_factory=dict)  # of parts
+    results: dict[int, list[Any]] = field(default_factory=dict)  # of the last pass, by its call
 
 
 class Request(ABC, Generic[R]):
@@ -170,6 +173,68 @@ class RunPass(Request[list[R]]):
         runner = holdings.sets[self.number]
         with single_threaded_blas:
             return [runner.run(self.task)] if runner.parts else []
+
+
+class Peer(Protocol):
+    """Protocol: the methods used of Dask's proxy of the `Holder` of another worker."""
+
+    def answer(self, request: Request[R]) -> "Pending[R]":
+        """Start a call."""
+
+
+class Pending(Protocol[R]):
+    """Protocol: the methods used of the futures that an actor returns."""
+
+    def result(self, timeout: float) -> Answer[R]:
+        """Wait for the answer."""
+
+
+@dataclass(frozen=True)
+class KeepResult(Request[None]):
+    """Run a pass over all parts of a set, and keep the result for `TakeResult`."""
+
+    number: int
+    task: Pass[Any]
+    call: int
+
+    def execute(self, holdings: Holdings) -> None:
+        """Keep the result instead of the one before."""
+        holdings.results = {self.call: RunPass(self.number, self.task).execute(holdings)}
+
+
+@dataclass(frozen=True)
+class TakeResult(Request[list[R]]):
+    """Return the result that `KeepResult` kept, or run the pass where it has not run."""
+
+    number: int
+    task: Pass[R]
+    call: int
+
+    def execute(self, holdings: Holdings) -> list[R]:
+        """Return the merged result in a list, which is empty if there are no parts."""
+        if self.call not in holdings.results:
+            KeepResult(self.number, self.task, self.call).execute(holdings)
+        return holdings.results[self.call]
+
+
+@dataclass(frozen=True)
+class MergePeers(Request[list[R] | None]):
+    """Merge the results that this worker and some others have kept."""
+
+    take: TakeResult[R]
+    peers: list[Peer]
+
+    def execute(self, holdings: Holdings) -> list[R] | None:
+        """Return the merged result in a list; None if another worker does not answer."""
+        try:
+            pending = [peer.answer(self.take) for peer in self.peers]
+            answers = [one.result(timeout=PEER_TIMEOUT_S) for one in pending]
+        except Exception:  # lost, or about to be: the driver asks each of them
+            return None
+        if any(answer.error is not None for answer in answers):
+            return None
+        results = self.take.execute(holdings) + [r for one in answers for r in one.results[0]]
+        return [merge_all(self.take.task, results)] if results else []
 
 
 @dataclass(frozen=True)

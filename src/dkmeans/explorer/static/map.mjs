@@ -156,7 +156,7 @@ export class PlaneMap {
     this.points.setClasses(store.state.classes.length, store.hidden, store.dark);
     this.#paintCells();
     if (this.#cells?.kind !== store.cells) this.#askForCells();
-    this.redraw();
+    this.#drawNow(); // a print does not wait for the next frame
   }
 
   // Cells

@@ -13,7 +13,7 @@ export class HttpTransport {
         credentials: "same-origin",
       });
     } catch {
-      throw new Error("The server does not answer: it was stopped, or start it again.");
+      throw new Error("The server does not answer: start the explorer again.");
     }
     if (response.ok) return response;
     let reason = `The server answered ${response.status} to ${name}.`;

@@ -4,6 +4,9 @@ import { button, field, h, refill } from "../dom.mjs";
 import { classChoice, classLabel, note, previewEdit, section, tableHead } from "../parts.mjs";
 import { count, cut, plural, short } from "../words.mjs";
 
+const MAX_MATRIX = 50; // classes
+const MAX_PAIRS = 200;
+
 export function classesPanel(store) {
   const element = h("div", {});
   let ticket = 0;
@@ -22,8 +25,7 @@ export function classesPanel(store) {
       h("h2", {}, plural(store.classNumbers.length, "class", "classes")),
       section(
         layer === "training" ? "Confusion, training rows" : "Confusion, held-out rows",
-        note("A cell selects its rows on the map. Rows: class; columns: prediction."),
-        matrix(store, confusion.counts),
+        store.classNumbers.length > MAX_MATRIX ? worstPairs(store, confusion.counts) : matrix(store, confusion.counts),
       ),
       section("Borders, worst first", borderTable(store, borders.borders)),
       section("Edit classes", edits(store)),
@@ -45,6 +47,40 @@ function selectCell(store, actual, predicted) {
   store.say(`${plural(rows.length, "row")} of ${store.className(actual)} predicted as ${store.className(predicted)} selected.`);
 }
 
+/** Classes that are confused most often, where a matrix would be too large. */
+function worstPairs(store, counts) {
+  const pairs = counts
+    .flatMap((line, i) => line.map((n, j) => ({ n, i, j })))
+    .filter(({ n, i, j }) => n > 0 && i !== j)
+    .sort((a, b) => b.n - a.n || a.i - b.i || a.j - b.j);
+  if (!pairs.length) return note("No row is misclassified.");
+  return [
+    note(`The ${plural(Math.min(pairs.length, MAX_PAIRS), "most frequent confusion")}; a number selects its rows on the map.`),
+    h(
+      "div",
+      { class: "dkm-scroll dkm-tall" },
+      h(
+        "table",
+        { class: "dkm-table" },
+        tableHead(["Class", "Predicted", "Rows"], ["Rows"]),
+        h(
+          "tbody",
+          {},
+          pairs.slice(0, MAX_PAIRS).map(({ n, i, j }) =>
+            h(
+              "tr",
+              {},
+              h("td", {}, classLabel(store, i, 18)),
+              h("td", {}, classLabel(store, j, 18)),
+              h("td", { class: "dkm-number" }, button(count(n), () => selectCell(store, i, j), { class: "dkm-link", "data-key": `cell-${i}-${j}` })),
+            ),
+          ),
+        ),
+      ),
+    ),
+  ];
+}
+
 function matrix(store, counts) {
   const { classes } = store.state;
   const numbers = store.classNumbers;
@@ -61,7 +97,7 @@ function matrix(store, counts) {
     return element;
   };
   const most = numbers.length > 12 ? 6 : 10;
-  return h(
+  const table = h(
     "div",
     { class: "dkm-scroll dkm-tall" },
     h(
@@ -81,6 +117,7 @@ function matrix(store, counts) {
       ),
     ),
   );
+  return [note("A cell selects its rows on the map. Rows: class; columns: prediction."), table];
 }
 
 /** Select the rows whose class and prediction are the two classes of a border, and show only those. */
