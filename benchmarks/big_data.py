@@ -107,11 +107,13 @@ class Traffic:
         def counted(crew, request):
             found = self._plain(crew, request)
             if isinstance(request, RunPass):
+                if not self.calls:  # while there is a crew
+                    self._time_calls(crew)
                 name, workers = type(request.task).__name__, len(crew._workers)
                 self.sent[name] += workers * len(pickle.dumps(request, 5))
                 self.back[name] += len(pickle.dumps(found, 5))
                 self.calls[name] += 1
-                self.crew, self.workers = crew, workers
+                self.workers = workers
             return found
 
         self._owner._ask_all = counted
@@ -120,16 +122,17 @@ class Traffic:
     def __exit__(self, *_):
         self._owner._ask_all = self._plain
 
-    def milliseconds(self):
-        """Time of a call that does next to nothing."""
+    def _time_calls(self, crew):
+        """Measure the time of a call that does next to nothing."""
         from dkmeans.passes.facts import FindWeightFacts
+        from dkmeans.runners.dask_worker import RunPass
 
         times = []
         for _ in range(50):
             start = time.perf_counter()
-            self.crew.run(0, FindWeightFacts(None))
+            self._plain(crew, RunPass(0, FindWeightFacts(None)))
             times.append(time.perf_counter() - start)
-        return 1e3 * float(np.median(times))
+        self.milliseconds = 1e3 * float(np.median(times))
 
     def summary(self, n, rounds):
         """Bytes and calls per round, and bytes per row and fit."""
@@ -193,7 +196,7 @@ def partitions(client, jobs, place, y):
         with Traffic() as traffic:
             on_cluster("paper", *data)
         found[m] = traffic.summary(len(y), len(model.history_))
-        found[m]["milliseconds per empty call"] = round(traffic.milliseconds(), 2)
+        found[m]["milliseconds per empty call"] = round(traffic.milliseconds, 2)
     print(f"\n{'':36s}" + "".join(f"{m:>12d}" for m in PARTITIONS))
     for name in found[PARTITIONS[0]]:
         print(f"{name:36s}" + "".join(f"{found[m][name]:12.1f}" for m in PARTITIONS))

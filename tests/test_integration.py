@@ -78,7 +78,10 @@ def test_pandas_frames():
     model = grown(max_clusters=4).set_output(transform="pandas").fit(frame, labels)
     assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     distances = model.transform(frame)
-    assert distances.columns.tolist() == [f"discriminativekmeans{i}" for i in range(4)]
+    assert distances.columns.tolist() == [
+        f"{label}_{number}"
+        for label, number in zip(model.cluster_classes_, model.cluster_ids_, strict=True)
+    ]
     assert model.get_feature_names_out().tolist() == distances.columns.tolist()
     assert (model.labels_ == distances.to_numpy().argmin(axis=1)).all()
     assert (model.predict(frame) == model.cluster_classes_[model.labels_]).all()

@@ -178,3 +178,38 @@ def test_partial_fit_keeps_the_projection():
     model.partial_fit(X[30:] * 3, y[30:])
     assert model._fitted.geometry is before
     np.testing.assert_array_equal(model.labels_, model.transform(X[30:] * 3).argmin(axis=1))
+
+
+def test_a_low_rank_starts_from_axes_that_tell_classes_apart():
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 8))  # what rows vary along most
+    X = np.hstack([3 * common + 0.3 * rng.normal(size=(600, 8)), rng.normal(size=(600, 2))])
+    y = (X[:, 8] * X[:, 9] > 0).astype(int)
+    X_test, y_test, X, y = X[:200], y[:200], X[200:], y[200:]
+    model = DiscriminativeKMeans(8, metric="learned", n_components=2).fit(X, y)
+    assert len(model.components_) == 2
+    assert model.feature_importances_[8:].sum() > 0.9
+    assert model.score(X_test, y_test) > 0.85
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_low_rank_has_the_same_bits_in_any_order_and_parts(weighted):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 6)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+    w = rng.integers(1, 4, len(X)).astype(float) if weighted else np.ones(len(X))
+
+    def fitted(X, y, w=None, **options):
+        model = DiscriminativeKMeans(6, metric="learned", n_components=2, max_iter=8, **options)
+        model.fit(X, y, sample_weight=w)
+        return model.components_.tobytes(), model.transform(X[:1]).tobytes()
+
+    components, _ = found = fitted(X, y, w)
+    assert fitted(X, y, w, n_threads=1) == fitted(X, y, w, n_threads=3, memory_mb=1) == found
+    assert fitted(sp.csr_array(X), y, w) == found
+    units = 2.0 ** np.arange(-3, 3, dtype=np.float32)
+    assert fitted(X * units, y, w)[1] == found[1]
+    order = rng.permutation(len(X))
+    assert fitted(X[order], y[order], w[order])[0] == components
+    again = np.repeat(np.arange(len(X)), w.astype(int))
+    assert fitted(X[again], y[again])[0] == components

@@ -56,6 +56,8 @@ def _read(app, docname, source):
     text = text.replace("\n\n```\n", "\n```\n")  # doctest needs the empty line, readers do not
     if docname == app.config.root_doc:
         text += toctrees(text)
+    if (Path(app.srcdir) / "notebooks" / f"{Path(docname).name}.ipynb").exists():
+        text += f"\n{{download}}`Download this page as a notebook </notebooks/{Path(docname).name}.ipynb>`\n"
     source[0] = text
 
 

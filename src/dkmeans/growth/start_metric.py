@@ -138,6 +138,10 @@ def _along_principal_axes(
     chosen = axes[:, ::-1][:, : max(1, min(rank, most))]
     if chosen.shape[1] == d:
         return standard.with_components(np.eye(d) * weights)
-    largest = np.abs(chosen).argmax(axis=0)
-    signs = np.sign(chosen[largest, np.arange(chosen.shape[1])])
-    return standard.with_components(weights * chosen * signs)
+    return standard.with_components(weights * fixed_signs(chosen))
+
+
+def fixed_signs(axes: Floats) -> Floats:
+    """Return columns with such signs that the largest entry of each is positive."""
+    largest = np.abs(axes).argmax(axis=0)
+    return np.where(axes[largest, np.arange(axes.shape[1])] < 0, -axes, axes)

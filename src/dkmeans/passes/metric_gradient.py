@@ -246,6 +246,7 @@ def _taken(part: Part, rows: Indices, geometry: Learned) -> Part:
         full_weights=weights,
         numbering=Numbering.starting_at(0),
         setting=replace(part.setting, geometry=geometry),
+        is_resident=False,
     )
 
 

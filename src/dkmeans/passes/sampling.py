@@ -104,6 +104,7 @@ class Draw(Derivation):
             held=None,
             full_weights=weights,
             setting=Setting(geometry=part.setting.geometry),
+            is_resident=True,
         )
         return few, RowState.start(classes)
 

@@ -19,7 +19,7 @@ from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.rowhash import salted
 from dkmeans.questions.nearest_prototype import for_tiles, hashes
 
-PER_PROTOTYPE = 8  # expected number of references for each prototype, at most
+PER_PROTOTYPE = 16  # expected number of references for each prototype, at most
 _SALT = 1  # so that references have nothing to do with other choices by hash
 
 

@@ -13,8 +13,9 @@ from dkmeans.data.value_checks import WIDEST
 from dkmeans.geometry import Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.reduced_metric import reduce_rank
 from dkmeans.growth.rows import Rows
-from dkmeans.growth.start_metric import start_metric
+from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
 from dkmeans.passes.contract import Runner
@@ -48,7 +49,14 @@ class LearnedStart:
         """Return the metric of the earlier fit, or one that standardises these rows."""
         if self.earlier is not None:
             return self.earlier
-        return start_metric(runner, training.names["n_features_in_"], self.n_components, by_class)
+        most = max(MAX_COMPONENTS, self.n_components or 1)  # `reduced` chooses among them
+        return start_metric(runner, training.names["n_features_in_"], most, by_class)
+
+    def reduced(self, rows: Rows, geometry: Learned) -> Learned:
+        """Reduce the rank to the largest one that is allowed, if the metric is new."""
+        if self.earlier is not None or self.n_components is None:
+            return geometry
+        return reduce_rank(rows, geometry, self.n_components)
 
 
 class RowSource(Protocol):
@@ -127,6 +135,8 @@ def make_source(
             geometry=geometry,
         )
         conflicts = agree_on_labels(runner, training.y, weights)
+        if learned is not None and geometry is not None:
+            geometry = learned.reduced(rows, geometry)
         if journal is not None and recorded is not None:
             journal.expect("data", _fingerprint(rows))
             recorded.start(journal)
