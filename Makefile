@@ -41,7 +41,8 @@ fuzz: $(VENV)/.ready-dev  ## property tests with new random examples, for MINUTE
 	$(BIN)/python tools/fuzz.py --minutes $(MINUTES) $(TESTS)
 
 docs: $(VENV)/.ready-docs  ## build the site: run the gallery, check all links, load nothing from other servers
-	@rm -rf docs/_build docs/api docs/gallery  # remove stale files and run all examples
+	@rm -rf docs/_build docs/api docs/gallery docs/notebooks  # remove stale files and run all examples
+	$(BIN)/python tools/make_notebooks.py docs/notebooks
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs $(SITE)
 	@$(BIN)/python tools/check_site.py $(SITE)
 
@@ -95,4 +96,4 @@ $(OLDEST)/.ready: pyproject.toml tools/oldest.txt | $(OLDEST)/bin/pip
 	@tools/make-venv $(PYTHON) $*
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build docs/api docs/gallery demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/api docs/gallery docs/notebooks demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,15 @@
 """How Sphinx builds the site from this folder: `make docs`. Nothing is fetched from elsewhere."""
 
 import sys
+import tomllib
 from pathlib import Path
 
 import dkmeans
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+_pyproject = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+_urls = _pyproject["project"]["urls"]
 
 project = "dkmeans"
 author = "The dkmeans developers"
@@ -23,7 +27,14 @@ extensions = [
     "mathml",
     "reference",
 ]
-exclude_patterns = ["_build", "_ext", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.md5",
+    "notebooks",
+]
 templates_path = ["_templates"]
 html_math_renderer = "mathml"
 highlight_language = "none"
@@ -71,8 +82,11 @@ html_sidebars = {"**": ["whole-contents"]}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "dkmeans"},
+    "logo": {"text": f"dkmeans {release}"},
     "navbar_center": [],
+    "icon_links": [
+        {"name": "Source code", "url": _urls["Source"], "icon": "fa-solid fa-code-branch"},
+    ],
     "navbar_align": "left",
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

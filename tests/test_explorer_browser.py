@@ -691,6 +691,17 @@ def test_printing(open_page, session):
     assert not page.get_by_role("button", name="Refit").is_visible()
     assert page.locator(".dkm-map").is_visible()
     assert page.get_by_role("heading", name="Row 5", exact=True).is_visible()
+    assert page.locator("canvas:visible").count() == 1
+    blue = explorer.js(
+        """const { width, height } = map.printCanvas;
+        const { data } = map.printCanvas.getContext("2d").getImageData(0, 0, width, height);
+        let found = 0;
+        for (let i = 0; i < data.length; i += 4) {
+          found += data[i] < 40 && data[i + 1] > 90 && data[i + 1] < 140 && data[i + 2] > 150;
+        }
+        return found;"""
+    )
+    assert blue > 500  # rows of the first class, drawn by WebGL
     assert page.pdf()[:5] == b"%PDF-"
 
 

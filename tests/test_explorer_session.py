@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -735,21 +734,7 @@ def test_wrong_rows_are_refused_in_a_sentence(rows, more, message):
         Session(iris_model(8), Rows(*rows), **more)
 
 
-# Speed
-
-
-@pytest.mark.study
-def test_a_million_rows_are_answered_within_seconds():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1_000_000, 8)).astype(np.float32)
-    y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] > 0)
-    model = grown(12).fit(X[:5000], y[:5000])
-    session = Session(model, Rows(X, y))
-    ask(session, "state")
-    start = time.perf_counter()
-    data = ask(session, "points", plane="pca")
-    assert len(data) == 4 + 13 * len(X)
-    assert time.perf_counter() - start < 10
+# Scripts
 
 
 def test_script_does_the_same_edits_again(session, tmp_path):

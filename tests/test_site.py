@@ -26,7 +26,11 @@ PAGES = sorted(
     [*DOCS.glob("*.md"), *(page for kind in KINDS for page in DOCS.glob(f"{kind}/*.md"))]
 )
 # Blocks of Python without prompts, and the test that runs them.
-RUN_ELSEWHERE = {"command-line.md": "test_guide", "big-data.md": "test_dask"}
+RUN_ELSEWHERE = {
+    "command-line.md": "test_guide",
+    "big-data.md": "test_dask",
+    "cluster.md": "test_tutorials",
+}
 
 
 def text(path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from parted import rows_of
@@ -128,7 +128,11 @@ def test_rows_that_vary_in_all_directions_are_left():
     assert len(left) == len(rows) - sketch.PROBE_ROWS
 
 
+FAR_APART = np.array([[0], [1e-30], [0], [0], [0], [2e-11]], dtype=np.float32)
+
+
 @settings(max_examples=strategies.examples(200))
+@example(data=(FAR_APART, FAR_APART, np.array([0, 0, 1, 1, 2, 2])), seed=0, weighted=False)
 @given(data=rows_and_centers(), seed=st.integers(0, 99), weighted=st.booleans())
 def test_passes_find_the_same_with_and_without(data, seed, weighted):
     X, centers, classes = data

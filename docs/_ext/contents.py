@@ -56,6 +56,9 @@ def _read(app, docname, source):
     text = text.replace("\n\n```\n", "\n```\n")  # doctest needs the empty line, readers do not
     if docname == app.config.root_doc:
         text += toctrees(text)
+    notebook = f"notebooks/{Path(docname).name}.ipynb"
+    if folder == "tutorials" and (Path(app.srcdir) / notebook).exists():
+        text += f"\n{{download}}`Download this page as a notebook </{notebook}>`\n"
     source[0] = text
 
 

@@ -172,7 +172,8 @@ class SketchedCenters:
         rests = values[:, m].astype(np.float64)
         bounds[CENTER] = max(map(loops.sketch_error, squares, rests, repeat(bounds)))
         np.negative(values, out=values)
-        values[:, -1] = squares / 2
+        with np.errstate(over="ignore"):  # rows are then compared with all centres
+            values[:, -1] = squares / 2
         return cls(loops, np.ascontiguousarray(centers), np.ascontiguousarray(values.T), bounds)
 
 

@@ -42,6 +42,7 @@ export class PlaneMap {
     this.densityCanvas = canvas("density");
     this.pointCanvas = canvas("points");
     this.overlayCanvas = canvas("overlay");
+    this.printCanvas = canvas("print");
     this.tip = h("div", { class: "dkm-tip", hidden: true });
     this.note = h("div", { class: "dkm-note-on-map", role: "status" });
     this.surface = h(
@@ -55,7 +56,7 @@ export class PlaneMap {
           "Map of rows and prototypes. Arrow keys pan, plus and minus zoom, 0 fits all. Enter opens the row at the crosshair, " +
           "P the prototype, S selects the rows in the ring, brackets resize the ring, Escape clears the selection.",
       },
-      this.cellCanvas, this.densityCanvas, this.pointCanvas, this.overlayCanvas, this.tip, this.note,
+      this.cellCanvas, this.densityCanvas, this.pointCanvas, this.overlayCanvas, this.printCanvas, this.tip, this.note,
     );
     const tool = (name, label, action, extra = {}) =>
       button(icon(name), action, { class: "dkm-tool", "aria-label": label, title: label, ...extra });
@@ -157,6 +158,7 @@ export class PlaneMap {
     this.#paintCells();
     if (this.#cells?.kind !== store.cells) this.#askForCells();
     this.#drawNow(); // a print does not wait for the next frame
+    if (store.printing) this.#copyForPrint();
   }
 
   // Cells
@@ -214,6 +216,14 @@ export class PlaneMap {
     drawOverlay(context, this.view, this.scene());
     if (this.element.getAttribute("aria-busy") === "true") performance.mark("dkmeans-first-frame");
     this.element.setAttribute("aria-busy", "false");
+  }
+
+  /** Printers do not get what WebGL has drawn: give them a copy of all layers. */
+  #copyForPrint() {
+    const { width, height } = this.overlayCanvas;
+    Object.assign(this.printCanvas, { width, height });
+    const context = this.printCanvas.getContext("2d");
+    for (const layer of this.layers()) context.drawImage(layer, 0, 0, width, height);
   }
 
   #drawCells() {

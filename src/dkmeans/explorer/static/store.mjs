@@ -25,6 +25,7 @@ export class Store extends EventTarget {
   film = null; // {k, prototypes: [[x, y, class]]}
   tab = "row";
   dark = false;
+  printing = false;
   #loading = 0;
   #asked = 0;
   #timer = null;

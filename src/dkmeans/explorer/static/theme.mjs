@@ -19,7 +19,7 @@ export function followTheme(root, store) {
     const notebook = root.closest("[data-jp-theme-light]")?.dataset.jpThemeLight;
     const dark = !printing.matches && (notebook === undefined ? query.matches : notebook === "false");
     root.dataset.theme = dark ? "dark" : "light";
-    store.look({ dark });
+    store.look({ dark, printing: printing.matches });
   };
   apply();
   query.addEventListener("change", apply);
