@@ -60,8 +60,6 @@ CANDIDATES = {
     "auto, refined, scaled": _scaled(max_clusters="auto", **REFINED),
     "auto, learned": _model(max_clusters="auto", **LEARNED),
 }
-MAX_SHARE = 0.1  # of the distinct rows as prototypes, unless there are more classes
-MAX_RATIO = 6  # to the time of class-wise k-means, on Fashion-MNIST
 
 
 def with_wrong_labels(X, y, share, seed=0):

@@ -35,13 +35,6 @@ exclude_patterns = [
     "gallery/*.md5",
     "notebooks",
 ]
-    "_build",
-    "_ext",
-    "gallery/*.ipynb",
-    "gallery/*.py",
-    "gallery/*.md5",
-    "notebooks",
-]
 templates_path = ["_templates"]
 html_math_renderer = "mathml"
 highlight_language = "none"

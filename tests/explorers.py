@@ -7,9 +7,9 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
+from models import grown
 from sklearn.datasets import load_iris
 
-from dkmeans import DiscriminativeKMeans
 from dkmeans.explorer.answers import answer
 from dkmeans.explorer.layers import Rows
 from dkmeans.explorer.session import Session
@@ -35,7 +35,7 @@ def iris_model(max_clusters, metric="euclidean"):
 
 
 def iris_estimator(max_clusters, metric="euclidean"):
-    return DiscriminativeKMeans(max_clusters, metric=metric, n_threads=1)
+    return grown(max_clusters, metric=metric, n_threads=1)
 
 
 def ask(session, name, **params):

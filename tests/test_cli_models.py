@@ -20,7 +20,7 @@ def test_inspect(place, iris):
     for words in (
         "4 features: sepal_length",
         "3: setosa, versicolor, virginica",
-        "refine='margin'",
+        "metric='euclidean'",
     ):
         assert words in text
     model = dkmeans.load("model.dkm")
@@ -159,7 +159,7 @@ def test_benchmarks_are_listed_and_run(place, monkeypatch):
     text = run("benchmark", "wine")
     result = json.loads(text[text.index("RESULT ") + 7 :])
     assert result["benchmark"] == "wine"
-    assert {"dkmeans, refined", "class-wise k-means"} <= {m["method"] for m in result["methods"]}
+    assert {"dkmeans", "class-wise k-means"} <= {m["method"] for m in result["methods"]}
     checkout = place / "checkout"
     for folder in ("benchmarks", "src/dkmeans", "docs"):
         (checkout / folder).mkdir(parents=True)

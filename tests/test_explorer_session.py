@@ -25,6 +25,7 @@ from explorers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import grown
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -123,7 +124,7 @@ def test_density_counts_the_rows_of_each_pixel_and_class(session):
 
 
 def test_features_have_the_units_of_the_rows_behind_a_scaler():
-    model = make_pipeline(StandardScaler(), DiscriminativeKMeans(5)).fit(IRIS, NAMES)
+    model = make_pipeline(StandardScaler(), grown(5)).fit(IRIS, NAMES)
     session = Session(model, Rows(IRIS, NAMES))
     x, y, *_ = read_points(ask(session, "points", plane="features", x=2, y=0))
     assert np.allclose(x, IRIS[:, 2])
@@ -146,7 +147,7 @@ def test_lda_separates_the_classes_better_than_pca(session):
 
 def test_two_classes_and_one_feature_have_all_planes():
     X, y = IRIS[:100, :1], NAMES[:100]
-    session = Session(DiscriminativeKMeans(4).fit(X, y), Rows(X, y))
+    session = Session(grown(4).fit(X, y), Rows(X, y))
     for plane in IDS:
         x, y, *_ = read_points(ask(session, "points", plane=plane))
         assert np.isfinite(x).all()
@@ -157,8 +158,7 @@ def test_two_classes_and_one_feature_have_all_planes():
 
 def test_sparse_rows_give_the_same_answers():
     dense, sparse = (
-        Session(DiscriminativeKMeans(6).fit(X, NAMES), Rows(X, NAMES))
-        for X in (IRIS, sp.csr_matrix(IRIS))
+        Session(grown(6).fit(X, NAMES), Rows(X, NAMES)) for X in (IRIS, sp.csr_matrix(IRIS))
     )
     for name, params in (
         ("state", {}),
@@ -213,7 +213,7 @@ def test_exemplars_are_the_nearest_rows_of_cell_and_class_also_on_the_way(metric
 
 def test_images_are_bytes_from_the_darkest_to_the_brightest_value():
     X = np.array([[0.0, 1.0, 2.0, 4.0, 0.0, 0.0], [4.0] * 6, [1.0] * 6])
-    model = DiscriminativeKMeans().fit(X, ["a", "b", "a"])
+    model = grown().fit(X, ["a", "b", "a"])
     session = Session(model, Rows(X, ["a", "b", "a"]), image_shape=(2, 3))
     assert ask(session, "row", row=0)["image"] == [0, 64, 128, 255, 0, 0]
     assert ask(session, "images", rows=[1, 0])[:6] == bytes([255] * 6)
@@ -467,7 +467,7 @@ def test_merged_classes_are_one_in_errors_and_in_the_next_fit(session):
 
 
 def test_labels_of_numbers_stay_numbers():
-    session = Session(DiscriminativeKMeans(6).fit(IRIS, CODES), Rows(IRIS, CODES))
+    session = Session(grown(6).fit(IRIS, CODES), Rows(IRIS, CODES))
     with pytest.raises(RequestError, match="whole numbers"):
         make(session, "add_class", name="new")
     make(session, "add_class", name="7")
@@ -633,9 +633,7 @@ def test_a_journal_of_something_else_is_refused_and_kept(tmp_path):
     before = path.read_bytes()
     with pytest.raises(ValueError, match="journal of other model"):
         iris_session(path, max_clusters=5)
-    other = Session(
-        DiscriminativeKMeans(4).fit(IRIS, NAMES), Rows(IRIS, NAMES), journal=tmp_path / "o.jsonl"
-    )
+    other = Session(grown(4).fit(IRIS, NAMES), Rows(IRIS, NAMES), journal=tmp_path / "o.jsonl")
     other.close()
     y = NAMES.copy()
     y[0] = "virginica"

@@ -200,7 +200,7 @@ def test_a_low_rank_has_the_same_bits_in_any_order_and_parts(weighted):
     w = rng.integers(1, 4, len(X)).astype(float) if weighted else np.ones(len(X))
 
     def fitted(X, y, w=None, **options):
-        model = DiscriminativeKMeans(6, metric="learned", n_components=2, max_iter=8, **options)
+        model = grown(6, metric="learned", n_components=2, max_iter=8, **options)
         model.fit(X, y, sample_weight=w)
         return model.components_.tobytes(), model.transform(X[:1]).tobytes()
 

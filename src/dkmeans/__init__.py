@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dkmeans.tables.on_disk import fit_table
     from dkmeans.tables.pipeline import table_pipeline
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Condensed",
     "Condenser",

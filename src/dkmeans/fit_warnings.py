@@ -129,7 +129,8 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
     if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
         return None
     step = max(1, len(fitted.labels if fitted.labels is not None else ()) // SAMPLE_ROWS)
-    shares = _shares_of_variance(check_raw_rows(estimator, X[::step]))
+    rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
+    shares = _shares_of_variance(check_raw_rows(estimator, rows[::step]))
     top = int(np.argmax(shares))
     share, d = shares[top], len(shares)
     dominant = share > DOMINANT_SHARE or (share > MAIN_SHARE and share > TIMES_MEAN / d)

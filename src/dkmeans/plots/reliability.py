@@ -80,10 +80,11 @@ class ReliabilityDisplay(Display):
         >>> from sklearn.datasets import load_iris
         >>> from dkmeans import DiscriminativeKMeans
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = DiscriminativeKMeans(6).fit(X[::3], y[::3]).calibrate(X[1::3], y[1::3])
+        >>> model = DiscriminativeKMeans(6, refine=None, metric="euclidean")
+        >>> model = model.fit(X[::3], y[::3]).calibrate(X[1::3], y[1::3])
         >>> display = ReliabilityDisplay.from_estimator(model, X[2::3], y[2::3])
         >>> round(display.calibration_error, 2)
-        0.03
+        0.1
         """
         labels = check_labels(X, y, estimator.classes_)
         shares = estimator.predict_proba(X)
