@@ -2,6 +2,7 @@
 
     python benchmarks/reject.py                  # digits, Extended Yale B and letter
     python benchmarks/reject.py digits           # one of them
+    python benchmarks/reject.py letter --metric learned
 
 Each digit is left out of training in turn, a fifth of the people of Extended Yale B, and a fifth of
 the letters (files are read from `--data`, the folder named by DKMEANS_DATA, or ../shared/data). The
@@ -81,7 +82,7 @@ def quantile(scores, rate):
     return np.sort(scores)[len(scores) - above]
 
 
-def measure(X, y, strangers, per_class, refine, note):
+def measure(X, y, strangers, per_class, refine, metric, note):
     """Rows of (method, rate, run, AUC, detected, false alarms, by class), and ROC curves."""
     known = ~np.isin(y, strangers)
     X_strange, X, y = X[~known], X[known], y[known]
@@ -90,9 +91,7 @@ def measure(X, y, strangers, per_class, refine, note):
     for turn in range(PARTS):
         a, b, held, test = (parts[(turn + i) % PARTS] for i in range(PARTS))
         train = np.concatenate([a, b])
-        model = DiscriminativeKMeans(
-            per_class * len(np.unique(y)), refine=refine, metric="euclidean"
-        )
+        model = DiscriminativeKMeans(per_class * len(np.unique(y)), refine=refine, metric=metric)
         model.fit(X[train], y[train])
         for per in ("class", "prototype", "all"):
             for rate in RATES if per != "prototype" else (RATE,):
@@ -194,6 +193,7 @@ def main():
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", default=list(SETS))
+    parser.add_argument("--metric", choices=("euclidean", "learned"), default="euclidean")
     parser.add_argument("--data", help="folder of the .npz files")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the figure")
     options = parser.parse_args()
@@ -204,19 +204,23 @@ def main():
             raise SystemExit(f"There is no set {name!r}: choose of {', '.join(SETS)}.")
         X, y, groups, per_class, ways, about = SETS[name](data_folder(options.data))
         n_known = round(len(y) * (1 - 1 / len(groups)))
+        if options.metric == "learned":  # which is learned by refining
+            ways = ("margin",)
         for refine in ways:
             notes = Notes()
             for group in groups:
-                measure(X, y, group, per_class, refine, notes)
-            results[f"{name}, refine={refine}"] = table(about, per_class, refine, notes, n_known)
+                measure(X, y, group, per_class, refine, options.metric, notes)
+            how = f"refine={refine}, metric={options.metric}"
+            results[f"{name}, {how}"] = table(about, per_class, how, notes, n_known)
         options.out.mkdir(parents=True, exist_ok=True)
-        draw(about, notes).savefig(options.out / f"reject-{name}.png", dpi=110)
+        ending = "" if options.metric == "euclidean" else f"-{options.metric}"
+        draw(about, notes).savefig(options.out / f"reject-{name}{ending}.png", dpi=110)
     print_result(results)
 
 
-def table(about, per_class, refine, notes, n_known):
+def table(about, per_class, how, notes, n_known):
     """Print what was found on one set."""
-    print(f"\n{about}; {per_class} prototypes per class, refine={refine}; in %")
+    print(f"\n{about}; {per_class} prototypes per class, {how}; in %")
     head = ("promised", "AUC", "strangers rejected", "known rejected", "expected", "worst class")
     print(f"{'':24s}" + "".join(f"{text:>20s}" for text in head))
     found = {}
