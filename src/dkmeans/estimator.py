@@ -99,7 +99,7 @@ class DiscriminativeKMeans(
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
     metric : {"auto", "euclidean", "cosine", "learned"}, default="auto"
-        "auto" is "learned" for up to 4096 features, and "euclidean" for more.
+        "auto" is "learned" for up to 256 features, and "euclidean" for more.
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
         prototypes. "learned" standardises the features and learns a linear projection of them
