@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from commands import NAMES, fit, read, run
+from commands import NAMES, fit, read, run, write
 from sklearn.datasets import load_digits
 
 import dkmeans
@@ -61,7 +61,7 @@ def test_plot(place, words):
 
 
 def test_every_kind_of_plot_is_drawn(place):
-    fit("--quiet", "--metric", "learned")
+    fit("--quiet", "--metric", "learned", "--test", "iris.csv", "--reject", "0.1")
     rows = "--data iris.csv --label species --shape 2x2"
     for kind in PictureKind:
         if kind not in (PictureKind.growth, *ELSEWHERE):
@@ -77,6 +77,7 @@ def test_every_kind_of_plot_is_drawn(place):
         ("--kind confusion", "add --data FILE --label COLUMN"),
         ("--kind prototypes", "such as --shape 28x28"),
         ("--kind importances", "--metric learned"),
+        ("--kind rejection --data iris.csv --label species", "fit it with --reject and --test"),
         ("--kind prototypes --shape 3x3", "4 features"),
         ("--out picture.bmp", "pictures are written as .png"),
     ],
@@ -85,6 +86,29 @@ def test_plot_says_what_it_needs(place, words, message):
     fit("--quiet")
     assert message in run("plot model.dkm " + words, code=1)
     assert not list(place.glob("*-*.png"))
+
+
+def test_plot_takes_rows_of_other_classes_for_unknown_ones(place, iris, monkeypatch):
+    from dkmeans.plots import RejectionDisplay
+
+    seen, plot = [], RejectionDisplay.plot
+
+    def noted(display, *args, **options):
+        seen.append(display)
+        return plot(display, *args, **options)
+
+    monkeypatch.setattr(RejectionDisplay, "plot", noted)
+    write(iris.take(np.arange(50, 150)), "train.csv")
+    write(iris.take(np.arange(50)), "others.csv")
+    options = "--label species --raw --metric euclidean --max-clusters 6 --quiet"
+    run(f"fit train.csv {options} --test train.csv --reject 0.1")
+    run("plot model.dkm --kind rejection --data iris.csv --label species")
+    run("plot model.dkm --kind rejection --data train.csv --label species --out known.png")
+    first, second = seen
+    assert (len(first.known), len(first.unknown), first.wrong) == (100, 50, None)
+    assert (len(second.wrong), second.unknown) == (100, None)
+    words = "plot model.dkm --kind rejection --data others.csv --label species --out no.png"
+    assert "rows of classes that the model knows" in run(words, code=1)
 
 
 def test_every_display_has_a_kind():

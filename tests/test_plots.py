@@ -1,6 +1,7 @@
 """Figures: what is on them, not how they look."""
 
 import io
+from copy import copy
 from xml.etree import ElementTree
 
 import numpy as np
@@ -128,6 +129,7 @@ def built(X, y, model):
         PrototypeImagesDisplay.from_estimator(model, image_shape=(1, 2)),
         plots.PrototypeProfilesDisplay.from_estimator(model),
         plots.PrototypeProfilesDisplay.from_estimator(model, kind="parallel"),
+        plots.RejectionDisplay.from_estimator(copy(model).set_rejection(X), X, y),
         plots.ReliabilityDisplay.from_estimator(model, X, y),
         SuspectImagesDisplay.from_suspects(model.suspects(X, y, n=3), X, image_shape=(1, 2)),
         TreeDisplay.from_estimator(model),

@@ -20,6 +20,7 @@ from dkmeans.plots import (
     FeatureImportancesDisplay,
     MarginDisplay,
     PrototypeProfilesDisplay,
+    RejectionDisplay,
     TreeDisplay,
 )
 
@@ -134,6 +135,21 @@ def explanations() -> None:
     save(figure, "explain-certified")
 
 
+def rejection() -> None:
+    """Draw what false alarms gain, where sevens are unknown: strangers found, errors avoided."""
+    X, y = load_digits(return_X_y=True)
+    sevens, X, y = X[y == 7], X[y != 7], y[y != 7]
+    X_train, X_other, y_train, y_other = train_test_split(X, y, test_size=0.5, random_state=0)
+    X_held, X_test, _, y_test = train_test_split(X_other, y_other, test_size=0.5, random_state=0)
+    model = DiscriminativeKMeans(max_clusters=90, refine=None, metric="euclidean")
+    model.fit(X_train, y_train).set_rejection(X_held, false_alarm_rate=0.05)
+    figure = Figure(figsize=(9.6, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    RejectionDisplay.from_estimator(model, X_test, unknown=sevens, ax=left)
+    RejectionDisplay.from_estimator(model, X_test, y_test, ax=right)
+    save(figure, "reject-curve")
+
+
 def suspects() -> None:
     """Draw digits with suspicious labels, after changing some labels."""
     X, y = load_digits(return_X_y=True)
@@ -178,6 +194,7 @@ if __name__ == "__main__":
     tree()
     errors()
     explanations()
+    rejection()
     suspects()
     class_borders()
     learned_metric()

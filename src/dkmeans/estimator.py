@@ -720,9 +720,10 @@ class DiscriminativeKMeans(
     ) -> Self:
         """Choose the thresholds above which rows are rejected as of no known class.
 
-        The strangeness of a row is D^2 / R, with D the distance to the nearest prototype and R that
-        to the nearest prototype of another class (D if there is only one class): it grows with the
-        distance to all prototypes, and is larger between two classes. Thresholds are chosen by
+        The strangeness of a row is sqrt(D N) D / R, with D the distance to the nearest prototype, R
+        that to the nearest prototype of another class, and N that to the nearest reference, one of
+        some held-out rows that are kept: it grows with the distance to what is known, and is larger
+        between two classes. With one class the factor D / R is left out. Thresholds are chosen by
         split conformal prediction: new rows of known classes are rejected at a rate of at most
         `false_alarm_rate`, on average over held-out and new rows from the same distribution.
         Nothing is known about rows of other classes, so there is no guarantee on how many of them

@@ -74,6 +74,7 @@ class PictureKind(StrEnum):
     margins = "margins"
     certified = "certified"
     reliability = "reliability"
+    rejection = "rejection"
     parts = "parts"
     growth = "growth"
     prototypes = "prototypes"
@@ -293,7 +294,8 @@ def plot(
     column; importances of a learned metric; prototypes, as images.
 
     With labelled rows: confusion, margins and certified, how they fare; reliability, whether
-    probabilities are right; parts, what decided; growth, round by round, for two features.
+    probabilities are right; rejection, what false alarms gain; parts, what decided; growth, round
+    by round, for two features.
 
     With rows that are images: exemplars, suspects and explanation.
     """

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dkmeans import plots
 from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
 from dkmeans.cli.inputs import resolve_input
-from dkmeans.cli.labelled_rows import Labelled, Template, Wanted
+from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, take_rows
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
 from dkmeans.cli.rows import read_rows, whole
@@ -144,6 +146,21 @@ def _importances(s: Subject) -> Any:
     return plots.FeatureImportancesDisplay.from_estimator(s.whole, **s.shape)
 
 
+def _rejection(s: Subject) -> Any:
+    if getattr(s.model.core, "rejection_", None) is None:
+        raise InputError(
+            "--kind rejection needs a model with thresholds: fit it with --reject and --test."
+        )
+    X, y = s.labelled
+    known = np.isin(y, s.model.core.classes_)
+    if known.all():
+        return plots.RejectionDisplay.from_estimator(s.whole, X, y)
+    if not known.any():
+        raise InputError("--kind rejection needs rows of classes that the model knows; none are.")
+    of_known, others = (take_rows(X, np.flatnonzero(rows)) for rows in (known, ~known))
+    return plots.RejectionDisplay.from_estimator(s.whole, of_known, unknown=others)
+
+
 def _suspects(s: Subject) -> Any:
     X, y = s.labelled
     found = s.model.core.suspects(s.model.scaled(X), y)
@@ -177,6 +194,7 @@ PICTURES = {
     "reliability": Picture(
         lambda s: plots.ReliabilityDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
     ),
+    "rejection": Picture(_rejection, needs_rows=True),
     "parts": Picture(
         lambda s: plots.FeaturePartsDisplay.from_estimator(s.whole, s.labelled[0]), needs_rows=True
     ),

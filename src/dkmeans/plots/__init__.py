@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dkmeans.plots.margin import MarginDisplay
     from dkmeans.plots.path import PathDisplay
     from dkmeans.plots.profiles import PrototypeProfilesDisplay
+    from dkmeans.plots.rejection import RejectionDisplay
     from dkmeans.plots.reliability import ReliabilityDisplay
     from dkmeans.plots.suspects import SuspectImagesDisplay
     from dkmeans.plots.tree import TreeDisplay
@@ -33,6 +34,7 @@ __all__ = [
     "PathDisplay",
     "PrototypeImagesDisplay",
     "PrototypeProfilesDisplay",
+    "RejectionDisplay",
     "ReliabilityDisplay",
     "SuspectImagesDisplay",
     "TreeDisplay",
@@ -51,6 +53,7 @@ _MODULES = {
     "PathDisplay": "path",
     "PrototypeImagesDisplay": "images",
     "PrototypeProfilesDisplay": "profiles",
+    "RejectionDisplay": "rejection",
     "ReliabilityDisplay": "reliability",
     "SuspectImagesDisplay": "suspects",
     "TreeDisplay": "tree",
