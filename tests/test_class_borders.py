@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from models import grown
+from naive import distance
 from sklearn.datasets import load_digits, load_iris
 from strategies import examples, parameters, weighted
 
@@ -16,7 +17,8 @@ from dkmeans.questions.class_adjacency import find_facing
 
 def naive_borders(model, X, y, w):
     """All columns by pair of classes, straight from the definitions."""
-    D = model.transform(model.cluster_centers_)
+    centers = model._fitted.prototypes.centers  # those of a learned metric are projected
+    D = np.array([[distance(a, b, centers.dtype.type) for b in centers] for a in centers])
     labels, k = model.cluster_classes_.tolist(), model.n_clusters_
     tree, ids = model.tree_, model.cluster_ids_.tolist()
     found = {}

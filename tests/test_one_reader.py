@@ -15,6 +15,7 @@ import dkmeans
 from dkmeans.cli import labelled_rows
 from dkmeans.data import SourceError, TableBlocks, text_files
 
+GROWN = ("--refine", "none", "--metric", "euclidean")
 KINDS = np.array(["ash", "elm", "oak"])
 CODES = np.arange(60) % 3
 X = 5 * CODES + np.arange(60) / 60
@@ -160,7 +161,7 @@ def test_the_same_model_or_the_same_refusal(place, monkeypatch, case, block_byte
         assert re.search(expected, run("fit", path, "--raw", "--label", "kind", code=1))
         return
     library.fit(path, "kind")
-    run("fit", path, "--raw", "--label", "kind", "--max-clusters", 6, "--quiet")
+    run("fit", path, "--raw", "--label", "kind", "--max-clusters", 6, *GROWN, "--quiet")
     command = dkmeans.load("model.dkm")
     for name in ("classes_", "cluster_centers_", "cluster_classes_", "feature_names_in_"):
         one, other = getattr(library, name), getattr(command, name)
@@ -218,7 +219,10 @@ def test_large_tables_are_read_in_blocks(place, monkeypatch, path, options):
 @pytest.mark.usefixtures("little_memory")
 def test_large_tables_are_standardised(place):
     (place / "t.csv").write_text(lines())
-    run("fit t.csv --raw --label kind --max-clusters 6 --standardise --test t.csv --reject 0.1")
+    run(
+        "fit t.csv --raw --label kind --max-clusters 6 --standardise --test t.csv --reject 0.1",
+        *GROWN,
+    )
     model = dkmeans.load("model.dkm")
     np.testing.assert_allclose(model[0].mean_, [X.mean(), Z.mean()])
     assert model.feature_names_in_.tolist() == ["x", "z"]

@@ -16,6 +16,7 @@ from dkmeans.geometry import Euclidean, Learned
 from dkmeans.passes import (
     assignment,
     facts,
+    feature_bins,
     features,
     gradient,
     grouping,
@@ -110,6 +111,9 @@ def every_task(X, y, setting):
     yield assignment.LabelLost(one.take(np.array([0, 2])))
     yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
     yield assignment.LeaveCells()
+    edges = np.array([[-0.5, 0.0, 0.5]] * 3)
+    yield feature_bins.CountBins(dense.mean(axis=0), dense.std(axis=0), edges, 2.0**-8)
+    yield from (row_labels.RowClassDistances(two), row_labels.GivenClasses())
     yield features.SumMoments(np.array([0.0, -99.0, 0.0]), np.full(3, 2.0**-8), unit)
     yield features.SumProducts(np.array([0.0, 1.0, 0.0]), np.array([3.0, 0.5, 0.0]), 1.0)
 

@@ -1,5 +1,6 @@
 """Warnings about settings without effect, about the data, and about the result of a fit."""
 
+import copy
 import warnings
 from os import PathLike
 from typing import Any
@@ -22,6 +23,7 @@ _MIN_SHARE = 0.1  # of the rows
 DOMINANT_SHARE = 0.95
 MAIN_SHARE, TIMES_MEAN = 0.5, 10
 SAMPLE_ROWS = 10_000  # from which variances are estimated
+BLOCK_ROWS = 256
 
 
 class OverfittingWarning(UserWarning):
@@ -130,7 +132,10 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
         return None
     step = max(1, len(fitted.labels if fitted.labels is not None else ()) // SAMPLE_ROWS)
     rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
-    shares = _shares_of_variance(check_raw_rows(estimator, rows[::step]))
+    nameless = copy.copy(estimator)  # a part of named rows may have no names
+    if not hasattr(X, "columns"):
+        nameless.__dict__.pop("feature_names_in_", None)
+    shares = _shares_of_variance(check_raw_rows(nameless, rows[::step]))
     top = int(np.argmax(shares))
     share, d = shares[top], len(shares)
     dominant = share > DOMINANT_SHARE or (share > MAIN_SHARE and share > TIMES_MEAN / d)
@@ -153,5 +158,9 @@ def _shares_of_variance(X: Any) -> npt.NDArray[np.float64]:
             means = np.asarray(X.mean(axis=0)).ravel()
             variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
         else:
-            variances = X.var(axis=0, dtype=np.float64)
+            # In blocks, as there must be no copy of X in float64.
+            blocks = [X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS)]
+            sums = [block.sum(axis=0, dtype=np.float64) for block in blocks]
+            means = np.sum(sums, axis=0) / len(X)
+            variances = np.sum([((block - means) ** 2).sum(axis=0) for block in blocks], axis=0)
         return np.asarray(variances / variances.sum(), dtype=np.float64)
