@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 DOCS = Path(__file__).parent.parent / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"!?\[([^]]*)\]\((?!https?:)[^)]*\)")
-_SKIPPED = re.compile(r"  # doctest: \+\w+")
+_SKIPPED = re.compile(r"^(.*)  # doctest: \+SKIP$", re.MULTILINE)
 
 
 def code_of(block: str) -> str:
@@ -24,7 +24,7 @@ def code_of(block: str) -> str:
     if ">>>" not in block:
         return block.rstrip()
     lines = re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", block, re.MULTILINE)
-    return _SKIPPED.sub("", "\n".join(lines))
+    return _SKIPPED.sub(r"# \1", "\n".join(lines))  # what is not run in the guide, is not run here
 
 
 def notebook_of(page: str) -> nbformat.NotebookNode:

@@ -43,9 +43,9 @@ def _map_partitions(estimator: Any, method: str, X: Any) -> Any:
     empty = getattr(small, method)(_one_row_like(X, is_table))[:0]
     if not is_table:  # blocks of arrays have no feature names
         small._publish(replace(small._fitted, feature_names=None))
+    if is_table:  # frames of older versions do not compute delayed arguments
+        return X.map_partitions(_answer_block, small, method, empty, meta=empty)
     one = delayed(small, pure=True, traverse=False)
-    if is_table:
-        return X.map_partitions(_answer_block, one, method, empty, meta=empty)
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if empty.ndim == 1:
         shape: dict[str, Any] = {"drop_axis": 1}

@@ -148,7 +148,7 @@ class DiscriminativeKMeans(
         mean of the training rows, in standard deviations.
     components_ : ndarray of shape (n_components, n_features_in_)
         Learned projection, only with `metric="learned"`: the distance of two rows x and z is
-        the length of (x - z) @ components_.T, but for rounding.
+        the length of `(x - z) @ components_.T`, but for rounding.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Diagonal of the learned metric over standardised features, normalised to a sum of 1; only
         with `metric="learned"`.
