@@ -174,7 +174,7 @@ def test_as_the_guide_says(clusters, labelled):
     names = dict(zip("Xy", chunked(X, y), strict=True), DiscriminativeKMeans=DiscriminativeKMeans)
     exec(block.replace("tcp://scheduler:8786", clusters(1).scheduler.address), names)
     names["client"].close()
-    same(names["model"], fitted({"max_clusters": 256}, X, y))
+    same(names["model"], DiscriminativeKMeans(max_clusters=256).fit(X, y))
 
 
 def test_without_a_cluster(labelled, tmp_path):
