@@ -136,7 +136,9 @@ class TestProbabilities:
 
 
 class TestAuto:
-    @pytest.mark.parametrize("options", [{}, {"metric": "learned"}])
+    @pytest.mark.parametrize(
+        "options", [{}, pytest.param({"metric": "learned"}, marks=pytest.mark.study)]
+    )
     def test_threads_order_and_csr_change_nothing(self, options):
         rng = np.random.default_rng(0)
         X, y = IRIS[::2].astype(np.float32), SPECIES[::2]

@@ -266,7 +266,7 @@ def layouts(X, folder):
     yield "CSR of 64 bits", sparse
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.study)])
 def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 7)).astype(dtype)

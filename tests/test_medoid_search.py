@@ -53,7 +53,7 @@ def fit(D, y, w, max_medoids=None, max_passes=50, n_threads=1):
 
 
 @pytest.mark.usefixtures("way")
-@settings(max_examples=strategies.examples(200))
+@settings(max_examples=strategies.examples(100))
 @given(
     case=problems(),
     room=st.integers(0, 6) | st.none(),

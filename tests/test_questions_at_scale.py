@@ -12,7 +12,11 @@ from dkmeans.data import TableBlocks
 from dkmeans.data.blocks import SourceError
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
-METRICS = ("euclidean", "cosine", "learned")
+METRICS = (
+    pytest.param("euclidean", marks=pytest.mark.study),
+    pytest.param("cosine", marks=pytest.mark.study),
+    "learned",
+)
 
 
 @pytest.fixture(scope="module")

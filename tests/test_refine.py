@@ -318,7 +318,7 @@ def of_other_layouts_and_weights(X, y):
 
 
 @pytest.mark.parametrize("size_of_compiled", [1, compiled.ENOUGH])
-@pytest.mark.parametrize("load", [load_wine, load_iris])
+@pytest.mark.parametrize("load", [pytest.param(load_wine, marks=pytest.mark.study), load_iris])
 def test_other_layouts_and_constant_weights_change_nothing(monkeypatch, load, size_of_compiled):
     monkeypatch.setattr(compiled, "ENOUGH", size_of_compiled)
     X, y = (part[::2] for part in load(return_X_y=True))
