@@ -78,7 +78,7 @@ ax.axis("off")
 cells = []
 for index, (medoid, label) in enumerate(zip(model.medoids_, model.medoid_classes_, strict=True)):
     mine = sorted({words[i] for i in np.flatnonzero(model.labels_ == index)} - {medoid})
-    cells.append([label, medoid, ", ".join(mine[:6])])
+    cells.append([label, medoid, ", ".join(mine[:6]) or "(no other word)"])
 table = ax.table(
     cells, colLabels=["class", "medoid", "some of its words"], loc="center", cellLoc="left"
 )

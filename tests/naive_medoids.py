@@ -2,8 +2,7 @@
 
 from dkmeans.medoids import grow
 from dkmeans.medoids.grow import CANDIDATES_PER_MEDOID, MAX_STAGE_GROWTH, SWAP_PASSES
-from dkmeans.medoids.search import BLOCK_ROWS
-from dkmeans.medoids.swaps import PROMISING_SHARE
+from dkmeans.medoids.swaps import BLOCK_ROWS, PROMISING_SHARE
 
 INFINITY = float("inf")
 

@@ -1,4 +1,4 @@
-"""`dkmeans fit --precomputed`, and what the other commands make of such models."""
+"""`dkmeans fit --precomputed` and `--medoids`, and what other commands make of such models."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def test_fit_inspect_predict():
     assert str(model.medoid_indices_[0]) in seen
     about = json.loads(run("inspect", "model.dkm", "--json").output)
     assert [one["id"] for one in about["clusters"]] == model.medoid_indices_.tolist()
-    assert about["training"]["error"] == model.path_.training_error[-1]
+    assert about["training"]["error"] == pytest.approx(1 - model.score(D, y))
     for name, columns in (("all.npy", D), ("few.npy", D[:, model.medoid_indices_])):
         np.save(name, columns[:7])
         done = run("predict", "model.dkm", name, "--out", "out.csv", "--force")
@@ -84,13 +84,133 @@ def test_label_files(kind):
         (["distances.npy", "--precomputed", "--label-file", "short.csv"], "has 3 labels, but"),
         (["flat.npy", "--precomputed", "--label-file", "y.csv"], "has the shape (10, 150)"),
         (["distances.npy", "--precomputed", "--label-file", "y.csv", "--refine", "margin"], "drop"),
-        (["y.csv", "--precomputed", "--label-file", "y.csv"], "are read from .npy files"),
+        (["y.txt", "--precomputed", "--label-file", "y.csv"], "are read from .npy, .csv and .tsv"),
+        (["odd.csv", "--precomputed", "--label-file", "y.csv"], "row 2 has 1 distances, but the"),
+        (["text.csv", "--precomputed", "--label-file", "y.csv"], "row 2 has 'x', where a number"),
+        (["names.csv", "--precomputed", "--label-file", "y.csv"], "names.csv has no distances"),
+        (
+            ["distances.npy", "--precomputed", "--label-file", "y.csv", "--medoids", "l1"],
+            "drop one",
+        ),
+        (["rows.csv", "--label", "kind", "--medoids", "manhatan"], "did you mean 'manhattan'?"),
+        (["rows.csv", "--label", "kind", "--medoids", "precomputed"], "there is no such metric"),
+        (["rows.csv", "--label", "kind", "--medoids", "mahalanobis"], "there is no such metric"),
+        (["rows.csv", "--label", "kind", "--medoids", "dice"], "add --raw"),
+        (["rows.csv", "--label", "kind", "--medoids", "l1", "--growth", "best"], "--growth is for"),
     ],
 )
 def test_errors_in_a_sentence(args, message):
     np.save("flat.npy", D[:10])
-    with open("short.csv", "w") as file:
-        file.write("a\nb\nc\n")
+    texts = {
+        "short.csv": "a\nb\nc\n",
+        "y.txt": "1\n",
+        "odd.csv": "0,1\n1\n",
+        "text.csv": "0,1\n1,x\n",
+        "names.csv": "a,b\n",
+        "rows.csv": "u,v,kind\n1,2,a\n2,1,b\n3,1,a\n",
+    }
+    for name, text in texts.items():
+        with open(name, "w") as file:
+            file.write(text)
     done = run("fit", *args)
     assert done.exit_code == 1
     assert message in " ".join(done.output.split())
+
+
+@pytest.fixture
+def table(folder):
+    """Rows with a text column, for training and for tests."""
+    for name, rows in (("train.csv", slice(0, None, 2)), ("test.csv", slice(1, None, 2))):
+        with open(name, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["a", "b", "c", "d", "colour", "species"])
+            for values, species in zip(X[rows].tolist(), NAMES[rows], strict=True):
+                writer.writerow([*values, "red" if values[1] > 3 else "blue", species])
+    return folder
+
+
+@pytest.mark.usefixtures("table")
+def test_medoids_of_a_table():
+    done = run(
+        *("fit", "train.csv", "--label", "species", "--medoids", "manhattan"),
+        *("--max-clusters", 4, "--test", "test.csv", "--reject", 0.1),
+    )
+    assert done.exit_code == 0, done.output
+    assert "4 medoids of 3 classes" in done.output
+    model = load("model.dkm")
+    assert model[-1].metric == "manhattan"
+    assert model[-1].rejection_.rate.max() <= 0.1
+    assert "metric='manhattan'" in run("inspect", "model.dkm").output
+    done = run("evaluate", "model.dkm", "test.csv", "--label", "species", "--json")
+    assert done.exit_code == 0, done.output
+    about = json.loads(done.output)
+    assert about["clusters"] == [4]
+    assert about["error"] < 0.15
+    for command in ("predict", "explain"):
+        done = run(command, "model.dkm", "test.csv", "--out", "out.csv", "--force")
+        assert done.exit_code == 0, done.output
+        with open("out.csv", newline="") as file:
+            lines = list(csv.DictReader(file))
+        wrong = np.mean([line["class"] for line in lines] != NAMES[1::2])
+        assert wrong == pytest.approx(about["error"])
+        assert {int(line["medoid"]) for line in lines} <= set(model[-1].medoid_indices_.tolist())
+    shown = run("explain", "model.dkm", "test.csv")
+    assert shown.exit_code == 0, shown.output
+    assert "medoid" in shown.output
+    assert run("suspects", "model.dkm", "train.csv", "--label", "species").exit_code == 0
+    done = run("export", "model.dkm", "--format", "json")
+    assert done.exit_code == 1
+    assert "is a model of medoids" in done.output
+
+
+@pytest.mark.usefixtures("table")
+def test_medoids_of_raw_weighted_and_standardised_rows():
+    weights = np.tile([1.0, 0.0, 2.0], 50)
+    np.savez("rows.npz", X=X, y=NAMES, w=weights)
+    for options in ([], ["--standardise"], ["--weight", "w"], ["--weight", "w", "--standardise"]):
+        done = run("fit", "rows.npz", "--medoids", "l1", "--max-clusters", 4, "--force", *options)
+        assert done.exit_code == 0, done.output
+        model = load("model.dkm")
+        medoids = (model[-1] if "--standardise" in options else model).medoid_indices_
+        assert "--weight" not in options or weights[medoids].all()
+        assert model.score(X, NAMES) > 0.9
+    done = run("evaluate", "train.csv", "--label", "species", "--medoids", "chebyshev", "--cv", 2)
+    assert done.exit_code == 0, done.output
+    assert "medoids" in done.output
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("kind", ["path", "margins", "certified", "confusion", "tree"])
+def test_pictures_of_medoids(kind):
+    fit = ("fit", "train.csv", "--label", "species", "--medoids", "manhattan")
+    assert run(*fit, "--max-clusters", 4, "-q").exit_code == 0
+    drawn = run(
+        *("plot", "model.dkm", "--kind", kind, "--data", "test.csv", "--label", "species"),
+        *("--out", "picture.svg"),
+    )
+    if kind == "tree":
+        assert drawn.exit_code == 1
+        assert "choose one of path, confusion" in " ".join(drawn.output.split())
+    else:
+        assert drawn.exit_code == 0, drawn.output
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("kind", ["plain", "header", "named", "tsv"])
+def test_matrices_in_text_files(kind):
+    names = [f"row {i}" for i in range(len(D))]
+    lines = [[*map(str, row)] for row in D.tolist()]
+    if kind in ("header", "named"):
+        lines.insert(0, list(names))
+    if kind == "named":
+        lines = [[name, *line] for name, line in zip(["", *names], lines, strict=True)]
+    path = "d.tsv" if kind == "tsv" else "d.csv"
+    with open(path, "w") as file:
+        file.writelines(("\t" if kind == "tsv" else ",").join(line) + "\n" for line in lines)
+    given = ["--precomputed", "--label-file", "y.csv", "--max-clusters", "5"]
+    assert run("fit", "distances.npy", *given, "--out", "a.dkm").exit_code == 0
+    done = run("fit", path, *given, "--out", "b.dkm")
+    assert done.exit_code == 0, done.output
+    assert load("a.dkm").medoid_indices_.tolist() == load("b.dkm").medoid_indices_.tolist()
+    done = run("predict", "b.dkm", path, "--out", "-")
+    assert done.exit_code == 0, done.output

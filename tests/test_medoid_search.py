@@ -66,7 +66,7 @@ def test_every_round_is_that_of_the_oracle(case, room, blocks, sample):
     D, y, w = case
     budget = None if room is None else len(np.unique(y[w > 0])) + room
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "BLOCK_ROWS", blocks)
+        patch.setattr(swaps, "BLOCK_ROWS", blocks)
         patch.setattr(grow, "MIN_SAMPLE", sample)
         patch.setattr(grow, "ROWS_PER_MEDOID", 1)
         patch.setattr(naive_medoids, "BLOCK_ROWS", blocks)
@@ -101,8 +101,9 @@ def test_compiled_loops_and_numpy_agree(case, k, data):
     slots = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=k, max_size=k)))
     results = []
     for way in (None, loops):
-        near = medoid_costs.find_neighbours(D[slots], y[slots], y, w, way)
-        near = medoid_costs.replace_medoid(D[slots], 0, y[slots], y, w, near, way)
+        to_medoids = np.ascontiguousarray(D[slots].T)
+        near = medoid_costs.find_neighbours(to_medoids, y[slots], y, w, way)
+        near = medoid_costs.replace_medoid(to_medoids, 0, y[slots], y, w, near, way)
         removal = medoid_costs.removal_costs(near, k, way)
         is_last = np.bincount(y[slots])[y[slots]] == 1
         added, changes = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -114,6 +115,8 @@ def test_compiled_loops_and_numpy_agree(case, k, data):
         )
         results.append([near.slots, near.distances, near.squares, near.costs, near.reach])
         results[-1] += [removal, added, changes, best]
+        in_order = np.sort(y[slots])
+        results[-1] += medoid_costs.describe_rows(D[slots], in_order, y, way)
     for plain, fast in zip(*results, strict=True):
         np.testing.assert_array_equal(plain, fast)
 
@@ -125,6 +128,7 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     w = rng.integers(1, 5, 300)
     one = fit(D, y, w, 20)
     monkeypatch.setattr(search, "_TILE_ROWS", 3)
+    monkeypatch.setattr(search, "_ENOUGH_FOR_THREADS", 0)
     monkeypatch.setattr(search, "_ENOUGH", 0)
     many = fit(D, y, w, 20, n_threads=3)
     assert [s.medoids.tolist() for s in one] == [s.medoids.tolist() for s in many]

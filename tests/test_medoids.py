@@ -265,6 +265,86 @@ def test_auto_chooses_by_held_out_rows():
     assert np.isfinite(path.heldout_error).any()
 
 
+@pytest.mark.parametrize("kind", ["rows", "CSR", "distances", "objects", "weights", "auto"])
+def test_at_gives_the_models_of_the_path(kind):
+    X, y = load_digits(return_X_y=True)
+    X, y, w, metric = X[:300], y[:300], None, "euclidean"
+    if kind == "CSR":
+        X = sp.csr_array(X)
+    elif kind == "distances":
+        X, metric = distances(X), "precomputed"
+    elif kind == "objects":
+        D = distances(X)
+        X, metric = list(range(300)), lambda a, b: D[a, b]
+    elif kind == "weights":
+        w = np.arange(300) % 3.0
+    model = DiscriminativeKMedoids("auto" if kind == "auto" else 30, metric=metric).fit(X, y, w)
+    there = np.ones(300) if w is None else w
+    for row in model.path_:
+        k = row["clusters"]
+        found = model.at(k)
+        assert (found.n_medoids_, found.max_medoids) == (k, k)
+        assert found.converged_ == row["refined"]
+        assert found.history_.clusters[-1] == k
+        assert (found.cost_, found.inertia_) == (row["cost"], row["inertia"])
+        assert found.medoid_classes_.tolist() == y[found.medoid_indices_].tolist()
+        sizes = np.bincount(found.predict_medoid(X), there, k)
+        assert found.medoid_sizes_.tolist() == sizes.tolist()
+        if kind != "auto":
+            assert found.score(X, y, w) == pytest.approx(1 - row["training_error"])
+        assert hasattr(found, "labels_") == (k == model.n_medoids_)
+    if kind != "auto":
+        assert model.path_.refined.tolist() == [False] * (len(model.path_) - 1) + [True]
+    assert model.at(model.n_medoids_ + 1).path_.clusters.tolist() == model.path_.clusters.tolist()
+    few = model.path_.clusters[:3].tolist()
+    gains = [model.at(k).cost_ - model.at(k, X, y, w).cost_ for k in few]
+    if kind != "auto":  # whose models on the way have costs of fewer rows
+        assert min(gains) >= 0
+    assert max(gains) > 0
+    better = model.at(20, X, y, w)
+    assert better.converged_
+    assert better.n_medoids_ == model.at(20).n_medoids_
+    assert better.path_.refined.tolist() == [True]
+    np.testing.assert_array_equal(better.labels_, better.predict_medoid(X))
+    # The end is a local optimum: nothing changes any more.
+    again = better.at(20, X, y, w)
+    np.testing.assert_array_equal(again.medoid_indices_, better.medoid_indices_)
+
+
+def test_at_refuses_what_it_does_not_have(tmp_path):
+    model = DiscriminativeKMedoids(9).fit(IRIS, SPECIES)
+    with pytest.raises(ValueError, match="k=2 is too small: the fewest medoids on path_ are 3"):
+        model.at(2)
+    with pytest.raises(ValueError, match="k=0 is not accepted"):
+        model.at(0)
+    for X, y in ((IRIS[::-1], SPECIES[::-1]), (IRIS + 1, SPECIES), (IRIS[:101], SPECIES[:101])):
+        with pytest.raises(ValueError, match="is not the medoid that the model has there"):
+            model.at(9, X, y)
+    model.save(tmp_path / "m.dkm")
+    with pytest.raises(ValueError, match="save it with_path=True"):
+        load(tmp_path / "m.dkm").at(5)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
+def test_files_keep_the_path(tmp_path, metric):
+    X = distances(IRIS) if metric == "precomputed" else IRIS.astype(np.float32)
+    model = DiscriminativeKMedoids(9, metric=metric).fit(X, SPECIES)
+    save(model, tmp_path / "m.dkm", with_path=True)
+    again = load(tmp_path / "m.dkm")
+    for k in model.path_.clusters.tolist():
+        few, same = model.at(k), again.at(k)
+        assert repr(few) == repr(same)
+        assert vars(few).keys() == vars(same).keys()
+        for name in ("medoid_indices_", "medoid_classes_", "medoid_sizes_"):
+            np.testing.assert_array_equal(getattr(few, name), getattr(same, name))
+        np.testing.assert_array_equal(few.transform(X), same.transform(X))
+        assert (few.cost_, few.inertia_, few.n_iter_) == (same.cost_, same.inertia_, same.n_iter_)
+        assert repr(few.history_) == repr(same.history_)
+    np.testing.assert_array_equal(
+        again.at(6, X, SPECIES).medoid_indices_, model.at(6, X, SPECIES).medoid_indices_
+    )
+
+
 def test_explain_certifies_only_what_the_triangle_inequality_proves():
     model = DiscriminativeKMedoids(9).fit(IRIS, SPECIES)
     why = model.explain(IRIS)

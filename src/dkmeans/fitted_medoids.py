@@ -6,10 +6,22 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.growth.waypoints import find_waypoint, require_way
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.medoids.waypoints import Waypoint
 from dkmeans.results.answers import Rejection
 from dkmeans.results.calibration import Calibration
 from dkmeans.results.fit_record import History, Path
+
+
+@dataclass(frozen=True)
+class MedoidPath:
+    """Models with other numbers of medoids that the fit passed through, for `at(k)`."""
+
+    waypoints: list[Waypoint]  # by number of medoids; their medoids are training rows
+    kept: list[Any]  # rows or objects that are the medoids of each waypoint
+    codes: list[Indices]  # classes of the medoids of each waypoint
+    history: History
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,11 +44,35 @@ class FittedMedoids:
     feature_names: npt.NDArray[Any] | None = None
     rejection: Rejection | None = None
     calibration: Calibration | None = None
+    way: MedoidPath | None = None
 
     @property
     def medoid_classes(self) -> npt.NDArray[Any]:
         """Class label of each medoid."""
         return self.classes[self.codes]
+
+    def at(self, k: int) -> "FittedMedoids":
+        """Return the model that growth passed through with the most medoids up to k."""
+        way = require_way(self.way)
+        which = find_waypoint(way.waypoints, k, "medoids")
+        waypoint = way.waypoints[which]
+        if len(waypoint) == len(self.medoids):
+            return self
+        return replace(
+            self,
+            medoids=waypoint.medoids,
+            kept=way.kept[which],
+            codes=way.codes[which],
+            sizes=waypoint.sizes,
+            n_iter=waypoint.round,
+            converged=waypoint.refined,
+            cost=waypoint.cost,
+            inertia=waypoint.inertia,
+            history=way.history.take(way.history.round <= waypoint.round),
+            labels=None,
+            rejection=None,
+            calibration=None,
+        )
 
     def with_rejection(self, rejection: Rejection) -> Self:
         """Add thresholds."""

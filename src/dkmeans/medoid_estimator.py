@@ -11,6 +11,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
@@ -18,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.calibration import CalibrationMixin
 from dkmeans.data.frames import row_index
+from dkmeans.data.validation import check_at
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
-from dkmeans.medoid_fit import fit, kind_for
+from dkmeans.medoid_fit import fit, kind_for, settle_medoids
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, n_rows_of
 from dkmeans.questions import label_errors, medoid_answers, memberships, prediction, reject
@@ -104,7 +106,8 @@ class DiscriminativeKMedoids(
         One row per round.
     path_ : Path
         One row per number of medoids during growth: training error, held-out error (with "auto"),
-        cost. `path_.plot()` plots it.
+        cost, and `refined`: whether medoids were swapped until no swap lowers the cost. `at(k)`
+        returns the model, and `path_.plot()` plots it.
     rejection_ : Rejection
         Thresholds of `set_rejection`, one row per medoid. Does not exist before it.
     temperature_ : float
@@ -190,6 +193,48 @@ class DiscriminativeKMedoids(
             The fitted estimator. After an error it is as it was before.
         """
         return self._publish(fit(self, X, y, sample_weight))
+
+    def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        """Return the largest model with at most k medoids that the fit passed through.
+
+        Nothing is fitted again. So the medoids are as growth left them, after one pass of swaps,
+        unless `path_.refined` says that they were swapped until no swap lowers the cost. If the
+        rows are given, that is done.
+
+        Parameters
+        ----------
+        k : int
+            Largest number of medoids; `path_` lists the available ones.
+        X : as in `fit`, optional
+            The rows of the fit, in the same order, to swap medoids.
+        y : array-like of shape (n_samples,), optional
+            Their class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights.
+
+        Returns
+        -------
+        model : DiscriminativeKMedoids
+            A new estimator with `max_medoids` set to its number of medoids. It has `labels_` if
+            medoids were swapped, or if it has as many medoids as this one.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from dkmeans import DiscriminativeKMedoids
+        >>> X, y = load_digits(return_X_y=True)
+        >>> X, y = X[:500], y[:500]
+        >>> model = DiscriminativeKMedoids(40).fit(X, y)
+        >>> model.at(20).converged_, model.at(20, X, y).converged_
+        (False, True)
+        >>> bool(model.at(20, X, y).cost_ < model.at(20).cost_)
+        True
+        """
+        check_at(self, k)
+        fitted = self._fitted.at(k)
+        model: Self = clone(self).set_params(max_medoids=len(fitted.medoids))
+        model._publish(fitted)
+        return model if X is None else model._publish(settle_medoids(model, X, y, sample_weight))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest medoid of each row.

@@ -5,10 +5,12 @@ Nothing here changes the estimator: it publishes the returned value at once.
 
 import copy
 import numbers
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -22,13 +24,14 @@ from dkmeans.data.value_checks import (
     class_weights,
     is_real,
 )
-from dkmeans.fitted_medoids import FittedMedoids
+from dkmeans.fitted_medoids import FittedMedoids, MedoidPath
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.kernels.threads import single_threaded_blas
-from dkmeans.medoids.choose import Waypoint, choose
-from dkmeans.medoids.grow import Stage, grow
+from dkmeans.medoids.choose import choose
+from dkmeans.medoids.grow import Stage, grow, settle
 from dkmeans.medoids.problem import Problem, integer_weights
+from dkmeans.medoids.waypoints import Waypoint
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, Items, Kind, Options, kind_of, n_rows_of
 from dkmeans.metrics.matrices import SYMMETRIZE
@@ -99,9 +102,83 @@ def kind_for(estimator: Any) -> Kind:
     )
 
 
+@dataclass(frozen=True)
+class _Data:
+    """Checked training rows, and what they are to a search."""
+
+    X: Any
+    classes: npt.NDArray[Any]  # labels
+    codes: Indices  # class of each row
+    weights: Floats | None
+    items: Items
+    problem: Problem
+    n_features: int | None
+    feature_names: npt.NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What a search came to."""
+
+    last: Stage
+    records: list[dict[str, Any]]
+    waypoints: dict[int, Waypoint]  # medoids are items
+    way_records: list[dict[str, Any]]  # rounds that led to the waypoints
+
+
 def fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FittedMedoids:
     """Fit medoids with the parameters of an estimator, which is not changed."""
     check_parameters(estimator.get_params(deep=False))
+    with single_threaded_blas:
+        data = _read(estimator, X, y, sample_weight)
+        found = _run(estimator, data)
+    return _fitted(kind_for(estimator), data, found)
+
+
+def settle_medoids(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FittedMedoids:
+    """Swap the medoids of a fitted estimator, which is not changed, to a local optimum."""
+    with single_threaded_blas:
+        data = _read(estimator, X, y, sample_weight)
+        start = _medoids_again(estimator._fitted, data)
+        listeners = progress.listeners(estimator.verbose)
+        records = []
+        for stage in settle(data.problem, start, estimator.max_iter):
+            records.append(stage.record)
+            if progress.tell(listeners, progress.Step(stage.record, stage.medoids, len(start))):
+                break
+    waypoints = {len(stage): Waypoint.of(stage, data.items.weights)}
+    return _fitted(kind_for(estimator), data, _Search(stage, records, waypoints, records))
+
+
+def _medoids_again(model: FittedMedoids, data: _Data) -> Indices:
+    """Find the medoids of a model among the items of the rows that it was fitted on."""
+    item_of_row = np.full(len(data.codes), -1)
+    item_of_row[data.items.rows] = np.arange(len(data.items.rows))
+    for place, row in enumerate(model.medoids.tolist()):
+        if not _is_same_row(model, place, data, row, item_of_row):
+            raise ValueError(
+                f"Row {row} of X is not the medoid that the model has there: pass the rows, labels "
+                "and weights that it was fitted on, in the same order."
+            )
+    return item_of_row[model.medoids]
+
+
+def _is_same_row(
+    model: FittedMedoids, place: int, data: _Data, row: int, item_of_row: Indices
+) -> bool:
+    if row >= len(item_of_row) or item_of_row[row] < 0:
+        return False
+    if data.classes[data.codes[row]] != model.medoid_classes[place]:
+        return False
+    is_vector = isinstance(model.kept, np.ndarray) or sp.issparse(model.kept)
+    if not is_vector or model.n_features is None:
+        return True  # objects and distances cannot be compared
+    here, there = data.X[row : row + 1], model.kept[place : place + 1]
+    return here.shape == there.shape and abs(here - there).max() == 0
+
+
+def _read(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Data:
+    """Check rows, labels and weights, and compute distances."""
     kind = kind_for(estimator)
     if y is None:
         raise ValueError(
@@ -118,28 +195,49 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> FittedMedoids:
     factors = class_weights(estimator.class_weight, classes, codes, weights)
     counted = _counted(codes, weights, factors)
     _check_budget(estimator.max_medoids, codes if counted is None else codes[counted > 0])
-    with single_threaded_blas:
-        items = kind.items(X, codes, counted)
-        problem = _problem(items, factors, threads_of(estimator))
-        last, waypoints, records = _run(estimator, problem, items)
-    medoids = items.rows[last.medoids]
-    kept = kind.keep(X, medoids)
-    labels = kind.label(X, items, last.medoids, kept)
+    items = kind.items(X, codes, counted)
+    return _Data(
+        X,
+        classes,
+        codes,
+        weights,
+        items,
+        _problem(items, factors, threads_of(estimator)),
+        getattr(scratch, "n_features_in_", None),
+        getattr(scratch, "feature_names_in_", None),
+    )
+
+
+def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
+    """Put together what is known after a search."""
+    last, rows = found.last, data.items.rows
+    medoids = rows[last.medoids]
+    kept = kind.keep(data.X, medoids)
+    labels = kind.label(data.X, data.items, last.medoids, kept)
+    waypoints = [
+        replace(point, medoids=rows[point.medoids]) for _, point in sorted(found.waypoints.items())
+    ]
     return FittedMedoids(
         medoids=medoids,
         kept=kept,
-        codes=codes[medoids],
-        classes=classes,
-        sizes=exact_totals(labels, weights, len(medoids)),
+        codes=data.codes[medoids],
+        classes=data.classes,
+        sizes=exact_totals(labels, data.weights, len(medoids)),
         n_iter=last.record["round"],
         converged=last.converged,
         cost=last.record["cost"],
         inertia=last.record["inertia"],
-        history=History.from_records(records),
+        history=History.from_records(found.records),
         path=_path(waypoints),
         labels=labels,
-        n_features=getattr(scratch, "n_features_in_", None),
-        feature_names=getattr(scratch, "feature_names_in_", None),
+        n_features=data.n_features,
+        feature_names=data.feature_names,
+        way=MedoidPath(
+            waypoints,
+            [kind.keep(data.X, point.medoids) for point in waypoints],
+            [data.codes[point.medoids] for point in waypoints],
+            History.from_records(found.way_records),
+        ),
     )
 
 
@@ -183,38 +281,38 @@ def _problem(items: Items, factors: Floats | None, n_threads: int) -> Problem:
     return Problem(items.matrix, items.classes, whole, unit, n_threads)
 
 
-def _run(
-    estimator: Any, problem: Problem, items: Items
-) -> tuple[Stage, dict[int, Waypoint], list[dict[str, Any]]]:
+def _run(estimator: Any, data: _Data) -> _Search:
     """Choose the number of medoids if that is to be done, and grow on all rows."""
     listeners = progress.listeners(estimator.verbose)
-    budget, waypoints = estimator.max_medoids, {}
-    heldout = {}
+    problem, given = data.problem, data.items.weights
+    records: list[dict[str, Any]] = []
+    budget, waypoints, heldout, way_records = estimator.max_medoids, {}, {}, records
     if budget == "auto":
 
         def tell(record: dict[str, Any], medoids: Indices) -> bool:
             return progress.tell(listeners, progress.Step(record, medoids, is_trial=True))
 
-        choice = choose(problem, items.hashes, estimator.max_iter, tell)
-        budget, waypoints = choice.n_medoids, dict(choice.waypoints)
+        choice = choose(problem, data.items.hashes, given, estimator.max_iter, tell)
+        budget, way_records = choice.n_medoids, choice.records
+        waypoints = dict(choice.waypoints)
         heldout = {k: w.heldout_error for k, w in waypoints.items()}
-    records: list[dict[str, Any]] = []
     for stage in grow(problem, budget, estimator.max_iter):
         records.append(stage.record)
         if estimator.max_medoids != "auto":
-            waypoints[len(stage)] = Waypoint.of(stage)
+            waypoints[len(stage)] = Waypoint.of(stage, given)
         if progress.tell(listeners, progress.Step(stage.record, stage.medoids, budget)):
             break
-    waypoints[len(stage)] = Waypoint.of(stage, heldout.get(len(stage), np.nan))
-    return stage, waypoints, records
+    error = heldout.get(len(stage), np.nan)
+    waypoints[len(stage)] = Waypoint.of(stage, given, error)
+    return _Search(stage, records, waypoints, way_records)
 
 
-def _path(waypoints: dict[int, Waypoint]) -> Path:
-    found = [waypoints[k] for k in sorted(waypoints)]
+def _path(found: list[Waypoint]) -> Path:
     return Path(
-        clusters=sorted(waypoints),
+        clusters=[len(w) for w in found],
         training_error=[w.training_error for w in found],
         heldout_error=[w.heldout_error for w in found],
         cost=[w.cost for w in found],
         inertia=[w.inertia for w in found],
+        refined=[w.refined for w in found],
     )

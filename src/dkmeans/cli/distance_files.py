@@ -10,19 +10,18 @@ import numpy.typing as npt
 from dkmeans.cli.errors import InputError, check_exists, suggestion
 
 SUFFIX = ".npy"
-
-
-def is_distance_file(path: Path) -> bool:
-    """Tell by the name whether a file may hold a matrix of distances."""
-    return path.suffix.lower() == SUFFIX
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def open_distances(path: Path) -> npt.NDArray[np.floating]:
-    """Open a matrix of distances as a memory map, so that it may be larger than the memory."""
+    """Open a matrix of distances; `.npy` files as memory maps, which may exceed the memory."""
     check_exists(path)
-    if not is_distance_file(path):
+    suffix = path.suffix.lower()
+    if suffix in _DELIMITERS:
+        return _read_matrix(path, _DELIMITERS[suffix])
+    if suffix != SUFFIX:
         raise InputError(
-            f"{path.name}: distances are read from {SUFFIX} files, which numpy.save writes."
+            f"{path.name}: distances are read from {SUFFIX}, .csv and .tsv files, not from others."
         )
     try:
         D = np.load(path, mmap_mode="r")
@@ -36,6 +35,38 @@ def open_distances(path: Path) -> npt.NDArray[np.floating]:
     return D if D.dtype in (np.float32, np.float64) else D.astype(np.float64)
 
 
+def _read_matrix(path: Path, delimiter: str) -> npt.NDArray[np.floating]:
+    """Read numbers. A first line with names is skipped, and with it a first column of names."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = [line for line in csv.reader(file, delimiter=delimiter) if line]
+    has_header = bool(lines) and not all(map(_is_number, lines[0]))
+    start = int(has_header and (lines[0][0] == "" or not _is_number((lines[1:] or lines)[0][0])))
+    values = [line[start:] for line in lines[has_header:]]
+    if not values:
+        raise InputError(f"{path.name} has no distances.")
+    width = len(values[0])
+    D = np.empty((len(values), width))
+    for i, line in enumerate(values):
+        if len(line) != width:
+            raise InputError(
+                f"{path.name}: row {i + 1:,} has {len(line):,} distances, but the first one has "
+                f"{width:,}."
+            )
+        wrong = next((value for value in line if not _is_number(value)), None)
+        if wrong is not None:
+            raise InputError(f"{path.name}: row {i + 1:,} has {wrong!r}, where a number is needed.")
+        D[i] = line
+    return D
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def read_labels(path: Path, column: str | None, n_rows: int) -> npt.NDArray[Any]:
     """Read one label per row, from `.npy` or from text with a label per line.
 
@@ -43,7 +74,9 @@ def read_labels(path: Path, column: str | None, n_rows: int) -> npt.NDArray[Any]
     is one line more than there are rows, or if a column is named.
     """
     check_exists(path)
-    labels = _read_array(path) if is_distance_file(path) else _read_text(path, column, n_rows)
+    labels = (
+        _read_array(path) if path.suffix.lower() == SUFFIX else _read_text(path, column, n_rows)
+    )
     if labels.shape != (n_rows,):
         raise InputError(
             f"{path.name} has {len(labels):,} labels, but there are {n_rows:,} rows of distances."

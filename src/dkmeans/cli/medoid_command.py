@@ -8,13 +8,13 @@ import numpy as np
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.distance_files import open_distances, read_labels
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import NONE, FitOptions, budget_of, fit_rows
+from dkmeans.cli.fit_command import CHOSEN_NUMBER, FitOptions, fit_rows, make_medoids
 from dkmeans.cli.fit_report import Errors, report
 from dkmeans.cli.labelled_rows import Labelled
 from dkmeans.cli.loaded_model import LoadedModel
 from dkmeans.cli.output_files import check_free
 from dkmeans.files.model_file import save
-from dkmeans.medoid_estimator import DiscriminativeKMedoids
+from dkmeans.metrics.kinds import PRECOMPUTED
 
 
 def run_fit_distances(
@@ -25,10 +25,14 @@ def run_fit_distances(
         raise InputError(
             "--precomputed needs the labels of the rows: name their file as --label-file."
         )
+    if options.medoids is not None:
+        raise InputError(
+            f"--medoids {options.medoids} needs rows, and --precomputed has distances: drop one."
+        )
+    options = replace(options, medoids=PRECOMPUTED)
     rows_only = {
         "--test": options.test,
         "--reject": options.reject,
-        "--refine": options.refine,
         "--standardise": options.standardise,
     }
     for name, value in rows_only.items():
@@ -45,16 +49,11 @@ def run_fit_distances(
         raise InputError(
             f"All rows of {label_file.name} have the label {rows.y[0]!s}; two classes are needed."
         )
-    model = DiscriminativeKMedoids(
-        budget_of(options.max_clusters or "auto"),
-        metric="precomputed",
-        class_weight="balanced" if options.balanced else None,
-        n_threads=options.threads,
-    )
+    model = make_medoids(options, PRECOMPUTED)
     console = stderr()
     if options.max_clusters is None and not options.quiet:
-        say(console, "The number of medoids is chosen on held-out rows; --max-clusters sets it.")
-    seconds = fit_rows(model, rows, replace(options, refine=NONE), console)
+        say(console, CHOSEN_NUMBER)
+    seconds = fit_rows(model, rows, options, console)
     save(model, options.out)
     if not options.quiet:
         errors = Errors.of(model, rows)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.data.value_checks import InvalidParameterError
-from dkmeans.files import calibrated, class_labels
+from dkmeans.files import calibrated, class_labels, medoid_waypoints
 from dkmeans.files.consistency import check_rejection
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.contents import plain, read_class_weight, read_names, store_class_weight, take
@@ -24,7 +24,9 @@ _TABLES = ("history", "path", "rejection")
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
 
 
-def describe(model: DiscriminativeKMedoids, *, with_labels: bool) -> tuple[Arrays, Document]:
+def describe(
+    model: DiscriminativeKMedoids, *, with_labels: bool, with_path: bool
+) -> tuple[Arrays, Document]:
     """Return all that fitted medoids need to predict."""
     if callable(model.metric):
         raise ValueError(
@@ -59,6 +61,9 @@ def describe(model: DiscriminativeKMedoids, *, with_labels: bool) -> tuple[Array
         "tables": tables,
         "calibration": calibration,
     }
+    if with_path and fitted.way is not None:
+        more, document["waypoints"] = medoid_waypoints.describe(fitted.way, fitted.classes)
+        arrays |= more
     return arrays, document
 
 
@@ -89,6 +94,9 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMed
     prototypes = Prototypes(np.empty((k, 0)), of, medoids.astype(np.int64))
     check_rejection(tables, prototypes, classes, arrays)
     labels = arrays.pop("labels", None)
+    way = document.get("waypoints")
+    if way is not None:
+        way = medoid_waypoints.rebuild(arrays, way, classes, n_features, kept=kept)
     return model._publish(
         FittedMedoids(
             medoids=medoids,
@@ -100,6 +108,7 @@ def rebuild(arrays: Arrays, document: Document, size: int) -> DiscriminativeKMed
             n_features=n_features,
             feature_names=names,
             calibration=calibrated.rebuild(arrays, document.get("calibration"), len(classes)),
+            way=way,
             **tables,
             **_read_scalars(document["fitted"]),
         )

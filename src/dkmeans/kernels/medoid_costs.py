@@ -85,7 +85,7 @@ def margin_costs(own: Floats, rival: Floats) -> Ints:
 
 
 def find_neighbours(
-    rows: Distances,
+    to_medoids: Distances,
     slot_classes: Indices,
     classes: Indices,
     weights: Ints,
@@ -95,8 +95,8 @@ def find_neighbours(
 
     Parameters
     ----------
-    rows : array of shape (k, n)
-        Distances from each medoid to all rows.
+    to_medoids : array of shape (n, k)
+        Distances of each row to all medoids.
     slot_classes : array of shape (k,)
         Classes of the medoids.
     classes, weights : arrays of shape (n,)
@@ -104,17 +104,17 @@ def find_neighbours(
     loops : module, optional
         `kernels.loops`; NumPy is used if not given.
     """
-    n = rows.shape[1]
+    n, k = to_medoids.shape
     found = Neighbours(
         np.full((n, 4), NONE, dtype=np.intp),
-        np.full((4, n), np.inf, dtype=rows.dtype),
+        np.full((4, n), np.inf, dtype=to_medoids.dtype),
         np.empty((n, 4)),
         np.empty((n, 3), dtype=np.int64),
-        np.empty((4, n), dtype=rows.dtype),
+        np.empty((4, n), dtype=to_medoids.dtype),
     )
     if loops is not None:
         loops.find_neighbours(
-            rows,
+            to_medoids,
             slot_classes,
             classes,
             weights,
@@ -123,19 +123,19 @@ def find_neighbours(
             found.squares,
             found.costs,
             found.reach,
-            least_distance(rows),
+            least_distance(to_medoids),
         )
         return found
-    is_own = slot_classes[:, None] == classes
+    is_own = classes[:, None] == slot_classes
     everyone = np.arange(n)
     for first, mask in ((OWN, is_own), (RIVAL, ~is_own)):
-        left = np.where(mask, rows, np.inf)
-        for place in (first, first + 1)[: len(rows)]:
-            slot = left.argmin(axis=0)
-            distance = left[slot, everyone]
+        left = np.where(mask, to_medoids, np.inf)
+        for place in (first, first + 1)[:k]:
+            slot = left.argmin(axis=1)
+            distance = left[everyone, slot]
             found.distances[place] = distance
             found.slots[:, place] = np.where(distance < np.inf, slot, NONE)
-            left[slot, everyone] = np.inf
+            left[everyone, slot] = np.inf
     found.squares[:] = np.square(found.distances, dtype=np.float64).T
     own, second, rival, other = found.squares.T
     now = margin_costs(own, rival)
@@ -146,14 +146,14 @@ def find_neighbours(
     found.reach[:] = found.distances
     for first, is_safe in ((0, now == 0), (1, (now == 0) & (without == 0))):
         farther = SAFE_RATIO * found.distances[first].astype(np.float64)
-        ends = np.maximum(farther, least_distance(rows))
+        ends = np.maximum(farther, least_distance(to_medoids))
         found.reach[first, is_safe] = 0
         found.reach[first + RIVAL, is_safe] = np.minimum(ends, found.reach[first + RIVAL])[is_safe]
     return found
 
 
 def replace_medoid(
-    rows: Distances,
+    to_medoids: Distances,
     slot: int,
     slot_classes: Indices,
     classes: Indices,
@@ -163,9 +163,9 @@ def replace_medoid(
 ) -> Neighbours:
     """Find the nearest medoids again after one was replaced; `near` may be overwritten."""
     if loops is None:
-        return find_neighbours(rows, slot_classes, classes, weights)
+        return find_neighbours(to_medoids, slot_classes, classes, weights)
     loops.replace_medoid(
-        rows,
+        to_medoids,
         slot,
         slot_classes,
         classes,
@@ -175,9 +175,45 @@ def replace_medoid(
         near.squares,
         near.costs,
         near.reach,
-        least_distance(rows),
+        least_distance(to_medoids),
     )
     return near
+
+
+def describe_rows(
+    rows: Distances, slot_classes: Indices, classes: Indices, loops: ModuleType | None = None
+) -> tuple[Distances, Distances, Indices]:
+    """Return the distances to the nearest medoids, and which one is the nearest of all.
+
+    Parameters
+    ----------
+    rows : array of shape (k, n)
+        Distances from each medoid to all rows.
+    slot_classes : array of shape (k,)
+        Classes of the medoids, in ascending order.
+    classes : array of shape (n,)
+        Classes of the rows.
+    loops : module, optional
+
+    Returns
+    -------
+    own, rival : arrays of shape (n,)
+        Distance to the nearest medoid of the row's class, and of the others; infinite if there is
+        none.
+    cells : array of shape (n,)
+        The nearest medoid; the lowest on a tie.
+    """
+    n = len(classes)
+    own, rival = np.full((2, n), np.inf, dtype=rows.dtype)
+    cells = np.zeros(n, dtype=np.intp)
+    if loops is not None:
+        loops.describe_rows(rows, slot_classes, classes, own, rival, cells)
+        return own, rival, cells
+    for slot, c in enumerate(slot_classes.tolist()):
+        cells[rows[slot] < np.minimum(own, rival)] = slot
+        np.minimum(own, rows[slot], out=own, where=classes == c)
+        np.minimum(rival, rows[slot], out=rival, where=classes != c)
+    return own, rival, cells
 
 
 def removal_costs(near: Neighbours, n_slots: int, loops: ModuleType | None = None) -> Ints:

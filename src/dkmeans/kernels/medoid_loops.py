@@ -8,6 +8,7 @@ from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_costs import COST_UNIT, SAFE_RATIO, SLOPE, Distances, Ints
 
 _SCALE, _HALF_SLOPE = float(COST_UNIT), 0.5 * SLOPE
+_TILE = 1024  # rows whose nearest medoids are found together
 
 
 @compiled
@@ -26,7 +27,7 @@ def _cost(own: float, rival: float) -> np.int64:
 
 @compiled
 def find_neighbours(
-    rows: Distances,
+    to_medoids: Distances,
     slot_classes: Indices,
     classes: Indices,
     weights: Ints,
@@ -38,23 +39,38 @@ def find_neighbours(
     least: float,
 ) -> None:
     """Fill in the nearest medoids of all rows, their costs, and who can change them."""
-    slots[:], near[:] = -1, np.inf
-    for slot in range(len(slot_classes)):  # distances are read in the order in which they lie
-        for i in range(len(classes)):
-            first = 0 if slot_classes[slot] == classes[i] else 2
-            _insert(rows[slot, i], slot, first, i, slots, near)
     for i in range(len(classes)):
+        _find(to_medoids[i], slot_classes, classes[i], i, slots, near)
         _pay(weights[i], i, near, squares, costs, reach, least)
 
 
 @compiled
 def _find(
-    rows: Distances, slot_classes: Indices, of: int, i: int, slots: Indices, near: Distances
+    distances: Distances, slot_classes: Indices, of: int, i: int, slots: Indices, near: Distances
 ) -> None:
-    for place in range(4):
-        slots[i, place], near[place, i] = -1, np.inf
+    """Find the two nearest medoids of the row's class, and of the other ones."""
+    own = second = rival = other = distances.dtype.type(np.inf)
+    own_slot = second_slot = rival_slot = other_slot = -1
     for slot in range(len(slot_classes)):
-        _insert(rows[slot, i], slot, 0 if slot_classes[slot] == of else 2, i, slots, near)
+        distance = distances[slot]
+        if slot_classes[slot] == of:
+            if distance < own:
+                second, second_slot = own, own_slot
+                own, own_slot = distance, slot
+            elif distance < second:
+                second, second_slot = distance, slot
+        elif distance < rival:
+            other, other_slot = rival, rival_slot
+            rival, rival_slot = distance, slot
+        elif distance < other:
+            other, other_slot = distance, slot
+    near[0, i], near[1, i], near[2, i], near[3, i] = own, second, rival, other
+    slots[i, 0], slots[i, 1], slots[i, 2], slots[i, 3] = (
+        own_slot,
+        second_slot,
+        rival_slot,
+        other_slot,
+    )
 
 
 @compiled
@@ -103,7 +119,7 @@ def _pay(
 
 @compiled
 def replace_medoid(
-    rows: Distances,
+    to_medoids: Distances,
     slot: int,
     slot_classes: Indices,
     classes: Indices,
@@ -116,16 +132,16 @@ def replace_medoid(
     least: float,
 ) -> None:
     """Update the nearest medoids after the one at a slot was replaced."""
-    new, of = rows[slot], slot_classes[slot]
+    of = slot_classes[slot]
     for i in range(len(classes)):
-        first = 0 if of == classes[i] else 2
+        first, new = 0 if of == classes[i] else 2, to_medoids[i, slot]
         known = False
         for place in range(4):
             known |= slots[i, place] == slot
         if known:
-            _find(rows, slot_classes, classes[i], i, slots, near)
-        elif _is_before(new[i], slot, near[first + 1, i], slots[i, first + 1]):
-            _insert(new[i], slot, first, i, slots, near)
+            _find(to_medoids[i], slot_classes, classes[i], i, slots, near)
+        elif _is_before(new, slot, near[first + 1, i], slots[i, first + 1]):
+            _insert(new, slot, first, i, slots, near)
         else:
             continue
         _pay(weights[i], i, near, squares, costs, reach, least)
@@ -142,21 +158,25 @@ def sum_removals(slots: Indices, costs: Ints, sums: Ints) -> None:
 
 
 @compiled
-def _within_reach(
-    row: Distances, of: int, classes: Indices, reach: Distances, first: int, found: Indices
-) -> int:
-    """List the rows whose cost a candidate may change; return how many.
+def _set_limits(of: int, classes: Indices, reach: Distances, first: int, limits: Distances) -> None:
+    """Write the distances from which on candidates of a class change no row's cost.
 
-    `first` is 0 if the candidate is added, and 1 if it replaces a medoid. No branch depends on
-    the distances.
+    `first` is 0 if candidates are added, and 1 if they replace a medoid.
     """
     own, rival = reach[first], reach[first + 2]
-    limits = np.empty_like(own)
     for i in range(len(classes)):
         a, b = own[i], rival[i]
         limits[i] = a if classes[i] == of else b
+
+
+@compiled
+def _within_reach(row: Distances, limits: Distances, found: Indices) -> int:
+    """List the rows whose cost a candidate may change; return how many.
+
+    No branch depends on the distances.
+    """
     count = 0
-    for i in range(len(classes)):
+    for i in range(len(limits)):
         found[count] = i
         count += row[i] < limits[i]
     return count
@@ -174,10 +194,14 @@ def addition_changes(
     out: Ints,
 ) -> None:
     """Write by how much the cost changes if each candidate is added."""
-    found = np.empty(len(classes) + 1, dtype=np.intp)
-    for j in range(len(candidates)):
+    found, limits = np.empty(len(classes) + 1, dtype=np.intp), np.empty_like(reach[0])
+    last = -1
+    for j in np.argsort(classes[candidates]):
         row, of, total = rows[j], classes[candidates[j]], np.int64(0)
-        for at in range(_within_reach(row, of, classes, reach, 0, found)):
+        if of != last:
+            _set_limits(of, classes, reach, 0, limits)
+            last = of
+        for at in range(_within_reach(row, limits, found)):
             i = found[at]
             distance = np.float64(row[i])
             square = distance * distance
@@ -207,11 +231,15 @@ def swap_changes(
     """Write the best medoid to replace by each candidate, and by how much the cost changes."""
     k = len(removal)
     by_slot = np.empty(k + 1, dtype=np.int64)  # the last one stands for no medoid, slot -1
-    found = np.empty(len(classes) + 1, dtype=np.intp)
-    for j in range(len(candidates)):
+    found, limits = np.empty(len(classes) + 1, dtype=np.intp), np.empty_like(reach[0])
+    last = -1
+    for j in np.argsort(classes[candidates]):
         row, of, total = rows[j], classes[candidates[j]], np.int64(0)
+        if of != last:
+            _set_limits(of, classes, reach, 1, limits)
+            last = of
         by_slot[:k], by_slot[k] = removal, 0
-        for at in range(_within_reach(row, of, classes, reach, 1, found)):
+        for at in range(_within_reach(row, limits, found)):
             i = found[at]
             distance = np.float64(row[i])
             square, weight, now = distance * distance, weights[i], costs[i, 0]
@@ -242,3 +270,49 @@ def swap_changes(
                 chosen = slot
         best[j] = chosen
         changes[j] = total + by_slot[chosen] if chosen >= 0 else 0
+
+
+@compiled
+def describe_rows(
+    rows: Distances,
+    slot_classes: Indices,
+    classes: Indices,
+    own: Distances,
+    rival: Distances,
+    cells: Indices,
+) -> None:
+    """Write the distances to the nearest medoids; see `kernels.medoid_costs.describe_rows`."""
+    n = len(classes)
+    best, at = np.empty_like(own), np.empty(n, dtype=np.int32)
+    for start in range(0, n, _TILE):
+        size = min(_TILE, n - start)
+        tile = slice(start, start + size)
+        own_here, rival_here, cells_here = own[tile], rival[tile], cells[tile]
+        of = classes[tile]
+        own_here[:], rival_here[:], cells_here[:] = np.inf, np.inf, 0
+        slot = 0
+        while slot < len(slot_classes):
+            c = slot_classes[slot]
+            best[:size], at[:size] = np.inf, slot
+            while slot < len(slot_classes) and slot_classes[slot] == c:
+                _keep_nearest(rows[slot, tile], np.int32(slot), best, at)
+                slot += 1
+            for i in range(size):
+                if best[i] < min(own_here[i], rival_here[i]):
+                    cells_here[i] = at[i]
+                if of[i] == c:
+                    own_here[i] = best[i]
+                else:
+                    rival_here[i] = min(rival_here[i], best[i])
+
+
+@compiled
+def _keep_nearest(
+    row: Distances, slot: np.int32, best: Distances, at: npt.NDArray[np.int32]
+) -> None:
+    """Write a medoid where it is the nearest so far. The loop has no branches."""
+    for i in range(len(row)):
+        distance, least, where = row[i], best[i], at[i]
+        nearer = distance < least
+        best[i] = distance if nearer else least
+        at[i] = slot if nearer else where

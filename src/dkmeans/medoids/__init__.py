@@ -6,6 +6,7 @@ In reading order:
 - `search`: the medoids of the moment, and what additions and swaps change
 - `swaps`: swap until no swap lowers the cost
 - `grow`: one medoid per class, then more of them in stages, with swaps after each
+- `waypoints`: the medoids at each number of them, for `at(k)`
 - `choose`: the number of medoids, chosen on held-out rows
 
 The cost, and how all swaps with a candidate are evaluated in one pass over its distances, is in

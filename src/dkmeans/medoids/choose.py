@@ -12,27 +12,11 @@ from dkmeans.kernels.rowhash import Hashes
 from dkmeans.medoids.grow import Stage, grow
 from dkmeans.medoids.held_out import HeldOut, hold_out
 from dkmeans.medoids.problem import Problem
+from dkmeans.medoids.waypoints import Waypoint
 
 # Growth ends at this multiple of the number of medoids of the best model so far,
 MAX_RATIO_TO_BEST = 4
 MIN_MEDOIDS_PER_CLASS = 8  # but not before this number
-
-
-@dataclass(frozen=True)
-class Waypoint:
-    """A number of medoids that growth passed through."""
-
-    medoids: Indices
-    training_error: float
-    heldout_error: float
-    cost: float
-    inertia: float
-
-    @classmethod
-    def of(cls, stage: Stage, heldout_error: float = np.nan) -> "Waypoint":
-        """Describe a stage."""
-        record = stage.record
-        return cls(stage.medoids, stage.error, heldout_error, record["cost"], record["inertia"])
 
 
 @dataclass(frozen=True)
@@ -41,13 +25,16 @@ class Choice:
 
     n_medoids: int
     waypoints: dict[int, Waypoint]
+    records: list[dict[str, Any]]  # of the rounds that led to the waypoints
 
 
 # Called with the record of each round; True ends the search.
 Tell = Callable[[dict[str, Any], Indices], bool]
 
 
-def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Choice:
+def choose(
+    problem: Problem, hashes: Hashes, given: Floats | None, max_passes: int, tell: Tell
+) -> Choice:
     """Grow without a fifth of the rows, from few medoids to many, and compare on that fifth.
 
     Parameters
@@ -55,6 +42,8 @@ def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Cho
     problem : Problem
     hashes : array of shape (n,)
         Decide which rows are held out; equal ones stay together.
+    given : array of shape (n,) or None
+        Weights as the user gave them, for the sizes of medoids.
     max_passes : int
     tell : callable
     """
@@ -64,6 +53,7 @@ def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Cho
     parts = hold_out(hashes, problem.classes, weights, int(problem.classes.max()) + 1)
     attempts: list[dict[int, Floats]] = []
     first: dict[int, Waypoint] = {}
+    records = []
     for part in parts:
         losses: dict[int, Floats] = {}
         attempts.append(losses)
@@ -73,7 +63,8 @@ def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Cho
         for stage in grow(problem.without(part.items >= 0), most, max_passes):
             losses[len(stage)] = _losses(problem, part, stage, weights)
             if part is parts[0]:
-                first[len(stage)] = Waypoint.of(stage)
+                first[len(stage)] = Waypoint.of(stage, given)
+                records.append(stage.record)
             ended = tell(stage.record, stage.medoids)
             best = min(losses, key=lambda k: (losses[k].sum(), k))
             far = max(MAX_RATIO_TO_BEST * best, MIN_MEDOIDS_PER_CLASS * n_classes)
@@ -87,7 +78,7 @@ def choose(problem: Problem, hashes: Hashes, max_passes: int, tell: Tell) -> Cho
         first = {
             k: replace(w, heldout_error=float(together[k].sum() / weight)) for k, w in first.items()
         }
-    return Choice(max(n_classes, fewest(together)), first)
+    return Choice(max(n_classes, fewest(together)), first, records)
 
 
 def _losses(problem: Problem, part: HeldOut, stage: Stage, weights: Floats) -> Floats:

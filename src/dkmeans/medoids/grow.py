@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.kernels.block import Indices
+from dkmeans.kernels.block import Floats, Indices
+from dkmeans.kernels.medoid_costs import COST_UNIT, describe_rows, margin_costs
 from dkmeans.medoids.problem import Problem
-from dkmeans.medoids.search import Search, class_medoids
+from dkmeans.medoids.search import Search, class_medoids, loops_for
 from dkmeans.medoids.swaps import Descent
 
 MAX_STAGE_GROWTH = 1.3  # ratio of the numbers of medoids after and before a stage
@@ -99,6 +100,24 @@ def grow(problem: Problem, max_medoids: int | None, max_passes: int) -> Iterator
             yield log.describe(search, sample, "grow")
 
 
+def settle(problem: Problem, medoids: Indices, max_passes: int) -> Iterator[Stage]:
+    """Swap given medoids to a local optimum; the last value is the result.
+
+    Parameters
+    ----------
+    problem : Problem
+    medoids : array of shape (k,)
+        At least one of each class with weight.
+    max_passes : int
+        Largest number of passes over all candidates, at least 1.
+    """
+    log, search = _Log(problem), Search(problem, medoids)
+    descent = Descent(search)
+    while not descent.is_optimal and log.round < max_passes:
+        swaps = descent.run_pass(problem.candidates)
+        yield log.describe(search, None, "swap", swaps=swaps, converged=descent.is_optimal)
+
+
 def _sample_rows(problem: Problem, limit: int) -> Indices | None:
     """Choose every so many-th row of each class; None if there are too few rows for a sample."""
     candidates = problem.candidates
@@ -153,19 +172,22 @@ class _Log:
         """Describe medoids by all rows, also if they were found on a sample of them."""
         self.round += 1
         problem = self._problem
-        if sample is not None:
-            search = Search(problem, sample[search.medoids])
-        order = np.lexsort((search.medoids, search.slot_classes))
-        medoids = search.medoids[order]
-        cells, distances = search.cells(order)
+        medoids = search.medoids if sample is None else sample[search.medoids]
+        medoids = medoids[np.lexsort((medoids, problem.classes[medoids]))]
+        own, rival, cells = describe_rows(
+            problem.distances.rows(medoids),
+            problem.classes[medoids],
+            problem.classes,
+            loops_for(problem),
+        )
         owners = medoids[cells]
         moved = len(cells) if self._cells is None else np.count_nonzero(owners != self._cells)
         self._cells = owners
         total = problem.total_weight
         mixed, impure = _impurity(cells, problem, self._n_classes)
         wrong = problem.classes[owners] != problem.classes
-        with np.errstate(over="ignore"):
-            squares = np.square(distances, dtype=np.float64)
+        squares: Floats = np.square([own, rival], dtype=np.float64)
+        costs = int(problem.weights @ margin_costs(*squares))
         now = time.perf_counter()
         record = {
             "round": self.round,
@@ -174,8 +196,8 @@ class _Log:
             "mixed": mixed,
             "impurity": impure / total,
             "moved": int(moved),
-            "inertia": float(squares @ (problem.weights * problem.weight_unit)),
-            "cost": search.mean_cost,
+            "inertia": float(squares.min(axis=0) @ (problem.weights * problem.weight_unit)),
+            "cost": costs / (COST_UNIT * total),
             "swaps": swaps,
             "seconds": now - self._clock,
         }

@@ -1,6 +1,6 @@
 """The medoids of the moment, and what additions and swaps change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -9,13 +9,14 @@ import numpy as np
 from dkmeans.kernels import medoid_costs
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import loops_if
-from dkmeans.kernels.medoid_costs import COST_UNIT, NOW, OWN, Distances, Ints, Neighbours
+from dkmeans.kernels.medoid_costs import OWN, Distances, Ints, Neighbours
 from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.medoids.problem import Problem
 
-BLOCK_ROWS = 64  # candidates that are compared before one of them is taken
-_TILE_ROWS = 8  # candidates per task of a thread
+READ_ROWS = 512  # rows of the matrix that are read at once
+_TILE_ROWS = 16  # candidates per task of a thread
 _ENOUGH = 1 << 20  # distances from which on compiled loops are used
+_ENOUGH_FOR_THREADS = 1 << 18  # distances
 _UNIT_BITS = 20  # of a distance, when distances are added up
 
 
@@ -33,7 +34,8 @@ class Search:
         self.problem = problem
         self._loops = loops_for(problem)
         self.medoids = medoids.copy()
-        self._rows = np.ascontiguousarray(problem.distances.rows(medoids))
+        # Of each row to all medoids, as they are searched row by row.
+        self._to_medoids = np.ascontiguousarray(problem.distances.rows(medoids).T)
         self._is_medoid = np.zeros(len(problem.classes), dtype=bool)
         self._near: Neighbours
         self._removal: Ints
@@ -45,34 +47,15 @@ class Search:
         return self.problem.classes[self.medoids]
 
     @property
-    def cost(self) -> int:
-        """Sum of the costs of all rows, in units of `COST_UNIT` and of integer weights."""
-        return int(self._near.costs[:, NOW].sum())
-
-    @property
-    def mean_cost(self) -> float:
-        """Mean cost of the rows, between 0 and 1."""
-        return self.cost / (COST_UNIT * self.problem.total_weight)
-
-    @property
     def own_slots(self) -> Indices:
         """Nearest medoid of its class for each row, as a slot."""
         return self._near.slots[:, OWN]
 
-    def cells(self, order: Indices) -> tuple[Indices, Distances]:
-        """Return the nearest medoid of each row in some order of the slots, and its distance."""
-        best = self._rows[order[0]].copy()
-        cells = np.zeros(len(best), dtype=np.intp)
-        for place, slot in enumerate(order[1:].tolist(), 1):
-            nearer = self._rows[slot] < best
-            cells[nearer] = place
-            np.minimum(best, self._rows[slot], out=best)
-        return cells, best
-
     def add(self, medoids: Indices) -> None:
         """Add medoids."""
         self.medoids = np.concatenate([self.medoids, medoids])
-        self._rows = np.concatenate([self._rows, self.problem.distances.rows(medoids)])
+        more = self.problem.distances.rows(medoids)
+        self._to_medoids = np.concatenate([self._to_medoids, more.T], axis=1)
         self._look_again()
 
     def swap(self, slot: int, medoid: int) -> None:
@@ -80,10 +63,10 @@ class Search:
         self._is_medoid[self.medoids[slot]] = False
         self._is_medoid[medoid] = True
         self.medoids[slot] = medoid
-        self._rows[slot] = self.problem.distances.rows(np.array([medoid]))[0]
+        self._to_medoids[:, slot] = self.problem.distances.rows(np.array([medoid]))[0]
         problem = self.problem
         self._near = medoid_costs.replace_medoid(
-            self._rows,
+            self._to_medoids,
             slot,
             self.slot_classes,
             problem.classes,
@@ -97,7 +80,8 @@ class Search:
         """Return by how much the cost changes if each candidate is added."""
         problem = self.problem
         changes = np.empty(len(candidates), dtype=np.int64)
-        for part, rows in self.blocks(candidates):
+        for part in tiles(len(candidates), READ_ROWS):
+            rows = self.read(candidates[part])
 
             def task(tile: slice, part: slice = part, rows: Distances = rows) -> None:
                 medoid_costs.addition_changes(
@@ -145,24 +129,22 @@ class Search:
         changes[taken], slots[taken] = 0, medoid_costs.NONE
         return changes, slots
 
-    def blocks(self, candidates: Indices) -> Iterator[tuple[slice, Distances]]:
-        """Read the distances of candidates, block by block."""
-        for part in tiles(len(candidates), BLOCK_ROWS):
-            which = candidates[part]
-            first, last = int(which[0]), int(which[-1])
-            # A slice is not copied.
-            whole = last - first == len(which) - 1
-            yield part, self.problem.distances.rows(slice(first, last + 1) if whole else which)
+    def read(self, candidates: Indices) -> Distances:
+        """Return the distances of candidates to all rows."""
+        first, last = int(candidates[0]), int(candidates[-1])
+        whole = last - first == len(candidates) - 1  # a slice is not copied
+        return self.problem.distances.rows(slice(first, last + 1) if whole else candidates)
 
     def _for_each(self, task: Callable[[slice], Any], n_rows: int) -> None:
-        size = _TILE_ROWS if self._loops is not None else n_rows
+        many = self._loops is not None and n_rows * len(self.problem.classes) >= _ENOUGH_FOR_THREADS
+        size = _TILE_ROWS if many else n_rows
         for_each(task, tiles(n_rows, size), self.problem.n_threads)
 
     def _look_again(self) -> None:
         problem = self.problem
         self._is_medoid[self.medoids] = True
         self._near = medoid_costs.find_neighbours(
-            self._rows, self.slot_classes, problem.classes, problem.weights, self._loops
+            self._to_medoids, self.slot_classes, problem.classes, problem.weights, self._loops
         )
         self._sum_removals()
 
@@ -194,7 +176,7 @@ def _total_distances(problem: Problem, members: Indices) -> Ints:
     if problem.distances.largest == 0:
         return sums
     weights = problem.weights[members]
-    for part in tiles(len(members), BLOCK_ROWS):
+    for part in tiles(len(members), READ_ROWS):
         near = problem.distances.rows(members[part])[:, members].astype(np.float64)
         shares: Floats = np.ldexp(near / problem.distances.largest, _UNIT_BITS)
         sums[part] = np.rint(shares).astype(np.int64) @ weights

@@ -3,9 +3,12 @@
 import numpy as np
 
 from dkmeans.kernels.block import Indices
-from dkmeans.kernels.medoid_costs import Ints
+from dkmeans.kernels.medoid_costs import Distances, Ints
+from dkmeans.kernels.threads import tiles
 from dkmeans.medoids.search import Search
 
+BLOCK_ROWS = 64  # candidates that are compared before one of them is taken
+MAX_BLOCKS = 8  # blocks that are evaluated at once
 PROMISING_SHARE = 0.1  # of the candidates, which are tried again at once
 
 
@@ -41,21 +44,38 @@ class Descent:
         return total
 
     def _go_over(self, candidates: Indices) -> tuple[int, Ints]:
-        """Return the number of swaps, and what each candidate would have changed."""
-        search, n_swaps = self._search, 0
+        """Return the number of swaps, and what each candidate would have changed.
+
+        Several blocks are evaluated at once as long as there are no swaps: threads then have more
+        to do. After a swap, what is known of the blocks behind it is dropped.
+        """
+        search, total, at, n_blocks = self._search, 0, 0, 1
         all_changes = np.empty(len(candidates), dtype=np.int64)
-        for part, rows in search.blocks(candidates):
-            some = candidates[part]
+        while at < len(candidates):
+            some = candidates[at : at + n_blocks * BLOCK_ROWS]
+            rows = search.read(some)
             changes, slots = search.best_swaps(some, rows)
-            all_changes[part] = changes
-            better = np.flatnonzero(changes < 0)
-            better = better[np.argsort(changes[better], kind="stable")]
-            for number, at in enumerate(better.tolist()):
-                change, slot = changes[at], slots[at]
-                if number:
-                    again, where = search.best_swaps(some[at : at + 1], rows[at : at + 1])
-                    change, slot = again[0], where[0]
-                if change < 0:
-                    search.swap(int(slot), int(some[at]))
-                    n_swaps += 1
-        return n_swaps, all_changes
+            for part in tiles(len(some), BLOCK_ROWS):
+                n_swaps = self._make_swaps(some[part], rows[part], changes[part], slots[part])
+                all_changes[at : at + len(some[part])] = changes[part]
+                at += len(some[part])
+                if n_swaps:
+                    break
+            total += n_swaps
+            n_blocks = 1 if n_swaps else min(2 * n_blocks, MAX_BLOCKS)
+        return total, all_changes
+
+    def _make_swaps(self, some: Indices, rows: Distances, changes: Ints, slots: Indices) -> int:
+        """Make the swaps of a block that lower the cost; return how many."""
+        search, n_swaps = self._search, 0
+        better = np.flatnonzero(changes < 0)
+        better = better[np.argsort(changes[better], kind="stable")]
+        for number, at in enumerate(better.tolist()):
+            change, slot = changes[at], slots[at]
+            if number:
+                again, where = search.best_swaps(some[at : at + 1], rows[at : at + 1])
+                change, slot = again[0], where[0]
+            if change < 0:
+                search.swap(int(slot), int(some[at]))
+                n_swaps += 1
+        return n_swaps

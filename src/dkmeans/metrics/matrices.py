@@ -8,12 +8,12 @@ import numpy.typing as npt
 from dkmeans.data.memory_maps import give_back
 from dkmeans.data.system_memory import total_memory
 from dkmeans.kernels.block import Indices
-from dkmeans.kernels.threads import for_each
+from dkmeans.kernels.threads import for_each, tiles
 
 Symmetrize = Literal["mean", "min", "max"]
 SYMMETRIZE: tuple[Symmetrize, ...] = ("mean", "min", "max")
 
-TILE = 512  # rows and columns that are checked together
+TILE = 256  # rows and columns that are checked together
 _MAX_DISTANCE = 1e150  # squares of distances must not overflow,
 _MIN_LARGEST = 1e-140  # nor all of them underflow
 _RELATIVE_ASYMMETRY = {4: 1e-4, 8: 1e-7}  # to the largest distance, by bytes: rounding errors
@@ -80,23 +80,25 @@ def checked_matrix(D: _Array, symmetrize: Symmetrize | None, n_threads: int) -> 
 def _check(D: _Array, symmetric: bool, n_threads: int) -> float:
     """Check that distances are finite, not negative, 0 on the diagonal and symmetric."""
     n = len(D)
-    starts = range(0, n, TILE)
-    pairs = [(a, b) for a in starts for b in starts if a <= b]
-    tops, gaps = np.zeros(len(pairs)), np.zeros(len(pairs))
+    slabs = tiles(n, TILE)
+    tops, lows = np.zeros(len(slabs)), np.zeros(len(slabs))
+    gaps = np.zeros((len(slabs), len(slabs)))  # above the diagonal
 
     def task(part: slice) -> None:
-        a, b = pairs[part.start]
-        forth, back = D[a : a + TILE, b : b + TILE], D[b : b + TILE, a : a + TILE].T
-        for tile, (row, column) in ((forth, (a, b)), (back.T, (b, a))):
-            if not (tile >= 0).all() or not (tile < np.inf).all():
-                raise ValueError(_describe_value(tile, row, column))
-        tops[part.start] = max(float(forth.max()), float(back.max()))
-        if symmetric:
-            gaps[part.start] = float(np.abs(forth - back).max())
+        at = part.start
+        slab = D[slabs[at]]
+        tops[at], lows[at] = slab.max(), slab.min()  # NaN if there is one
+        with np.errstate(invalid="ignore", over="ignore"):  # values are reported below
+            for to in range(at, len(slabs)) if symmetric else ():
+                gaps[at, to] = np.abs(slab[:, slabs[to]] - D[slabs[to], slabs[at]].T).max()
         if isinstance(D, np.memmap):
             give_back(D)
 
-    for_each(task, [slice(i, i + 1) for i in range(len(pairs))], n_threads)
+    for_each(task, tiles(len(slabs), 1), n_threads)
+    wrong = np.flatnonzero(~((lows >= 0) & (tops < np.inf)))
+    if len(wrong):
+        slab = slabs[wrong[0]]
+        raise ValueError(_describe_value(D[slab], slab.start))
     largest = float(tops.max(initial=0.0))
     allowed = _RELATIVE_ASYMMETRY[D.dtype.itemsize] * largest
     check_range(largest)
@@ -108,10 +110,10 @@ def _check(D: _Array, symmetric: bool, n_threads: int) -> float:
             "itself must be 0: pass distances, not similarities, with zeros on the diagonal."
         )
     if gaps.max(initial=0.0) > allowed:
-        a, b = pairs[int(gaps.argmax())]
-        gap = np.abs(D[a : a + TILE, b : b + TILE] - D[b : b + TILE, a : a + TILE].T)
+        rows, columns = (slabs[at] for at in np.unravel_index(gaps.argmax(), gaps.shape))
+        gap = np.abs(D[rows, columns] - D[columns, rows].T)
         row, column = (int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
-        row, column = a + row, b + column
+        row, column = rows.start + row, columns.start + column
         raise ValueError(
             f"X is not symmetric: it has {D[row, column]:.6g} in row {row}, column {column}, and "
             f"{D[column, row]:.6g} in row {column}, column {row}: correct it, or pass "
@@ -129,10 +131,11 @@ def check_range(largest: float) -> None:
         )
 
 
-def _describe_value(tile: _Array, row: int, column: int) -> str:
-    at = np.argwhere(~((tile >= 0) & (tile < np.inf)))[0]
-    value = tile[tuple(at)]
-    where = f"in row {row + at[0]}, column {column + at[1]}"
+def _describe_value(slab: _Array, start: int) -> str:
+    """Describe the first value that is no distance, in rows from `start` on."""
+    row, column = np.argwhere(~((slab >= 0) & (slab < np.inf)))[0]
+    value = slab[row, column]
+    where = f"in row {start + row}, column {column}"
     if value < 0 and np.isfinite(value):
         return (
             f"Negative values in data passed to X: it has {value:.6g} {where}, but "

@@ -48,7 +48,7 @@ TRUE_METRICS = {
     *("mahalanobis", "manhattan", "minkowski", "seuclidean"),
 }
 # Parameters that would otherwise be computed from each block of rows.
-_NEEDED = {"mahalanobis": "VI", "seuclidean": "V"}
+NEEDED_PARAMETERS = {"mahalanobis": "VI", "seuclidean": "V"}
 BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}
 SPARSE = {*EUCLIDEAN, "cityblock", "cosine", "l1", "manhattan"}
 
@@ -67,7 +67,7 @@ def check_named(metric: str, params: dict[str, Any], *, sparse: bool) -> None:
             f"metric={metric!r} does not take sparse rows: pass X.toarray(), or one of "
             f"{', '.join(sorted(SPARSE))}."
         )
-    needed = _NEEDED.get(metric)
+    needed = NEEDED_PARAMETERS.get(metric)
     if needed is not None and needed not in params:
         raise ValueError(
             f"metric={metric!r} needs metric_params={{{needed!r}: ...}}, which would otherwise "
