@@ -3,11 +3,13 @@
     python benchmarks/big_data.py            # about fifteen minutes, 2 GB of disk
     python benchmarks/big_data.py --quick    # a tenth of the rows: about a minute
     python benchmarks/big_data.py --large    # also a Parquet set of 5 GB: its peak of memory
+    python benchmarks/big_data.py --only-driver    # the driver's memory per row on a cluster
+    python benchmarks/big_data.py --only-partitions --rows 500000    # only 4, 50, 500 partitions
 
 All fits use two cores: two threads in memory and over blocks, two workers of one thread each on the
 cluster, which is up and has the data. First 4,000,000 x 32 (float32) to 256 clusters with the
-paper's growth, in turns, best of three; then the default growth on a tenth of the rows; then the
-same rows in 8, 64 and 500 partitions. What travels is what is pickled at the driver.
+paper's growth, in turns, best of three; then the same rows in 4, 50 and 500 partitions; then the
+default growth. What travels is what is pickled at the driver.
 """
 
 import argparse
@@ -31,9 +33,9 @@ from dkmeans import DiscriminativeKMeans, OverfittingWarning
 warnings.simplefilter("ignore", OverfittingWarning)
 D, K, FILES = 32, 256, 8
 NAMES = [f"x{j:03d}" for j in range(64)]
-PARTITIONS = (8, 64, 500)
-# Passes made once per fit; results of the last two grow with the rows.
-SETUP = ("FindFacts", "HashRows", "RowCells")
+PARTITIONS = (4, 50, 500)
+WARM_UP_ROWS = 8_000  # of a first fit, which imports what is needed
+SETUP = ("FindFacts",)  # passes made once per fit
 
 
 def save_parquet(folder, X, y, files):
@@ -134,8 +136,8 @@ class Traffic:
             times.append(time.perf_counter() - start)
         self.milliseconds = 1e3 * float(np.median(times))
 
-    def summary(self, n, rounds):
-        """Bytes and calls per round, and bytes per row and fit."""
+    def summary(self, rounds):
+        """Return bytes and calls per round."""
         passes = [m for m in self.calls if m not in SETUP]
         return {
             "calls per round": round(sum(self.calls[m] for m in passes) / rounds, 1),
@@ -145,7 +147,6 @@ class Traffic:
             "kB back from a worker per round": round(
                 sum(self.back[m] for m in passes) / rounds / self.workers / 1e3, 1
             ),
-            "bytes back per row, once": round(sum(self.back[m] for m in SETUP) / n, 1),
         }
 
 
@@ -195,7 +196,7 @@ def partitions(client, jobs, place, y):
     for m, data in arrays.items():
         with Traffic() as traffic:
             on_cluster("paper", *data)
-        found[m] = traffic.summary(len(y), len(model.history_))
+        found[m] = traffic.summary(len(model.history_))
         found[m]["milliseconds per empty call"] = round(traffic.milliseconds, 2)
     print(f"\n{'':36s}" + "".join(f"{m:>12d}" for m in PARTITIONS))
     for name in found[PARTITIONS[0]]:
@@ -203,24 +204,49 @@ def partitions(client, jobs, place, y):
     return ratios, found
 
 
-def project(per_row, traffic, n=1_000_000_000, d=128, workers=100):
-    """Work out from what was measured what many rows on many workers would take, per round."""
-    wider = d / D
-    compute = per_row * 1e-9 * 2 * wider * n / workers  # measured on two cores, one per worker
-    back = traffic["kB back from a worker per round"] * wider * workers / 1e6
-    calls = traffic["calls per round"] * traffic["milliseconds per empty call"] / 2 * workers / 1e3
-    found = {
-        "seconds of work per round": round(compute, 1),
-        "seconds of calls per round": round(calls, 1),
-        "GB to the driver per round": round(back, 2),
-        "GB to the driver, once": round(traffic["bytes back per row, once"] * n / 1e9, 1),
-        "GB of rows per worker": round(4 * d * n / workers / 1e9, 1),
-        # Class and hash at the start; class, cell as it arrives and label at the end.
-        "GB at the driver, at least": round(max(4 + 8, 4 + 4 + 8) * n / 1e9, 1),
+def block_of(seed, n, d):
+    """Make some rows on a worker."""
+    X, y = overlapping_blobs(n, d, seed=seed)
+    return np.column_stack([X, y.astype(np.float32)])
+
+
+def driver_memory(client, n_rows, n_partitions=8, d=8):
+    """Measure the driver's peak of memory during fits of rows that it never holds."""
+    import tracemalloc
+
+    import dask.array as da
+    from dask import delayed
+    from distributed import wait
+
+    cases = {
+        "paper": {"max_clusters": 64, "growth": "paper"},
+        '"auto"': {"max_clusters": "auto", "growth": "paper", "max_iter": 4},
     }
-    print(f"\nWorked out for {n:,} x {d} on {workers} workers of one core")
-    for name, value in found.items():
-        print(f"{name:36s}{value:12.1f}")
+    peaks = {name: [] for name in cases}
+    for n in (WARM_UP_ROWS, *n_rows):
+        size = n // n_partitions
+        parts = [
+            da.from_delayed(delayed(block_of)(seed, size, d), (size, d + 1), np.float32)
+            for seed in range(n_partitions)
+        ]
+        both = da.concatenate(parts)
+        X, y = client.persist([both[:, :d], both[:, d].astype(np.int64)])
+        wait([X, y])
+        for name, more in cases.items():
+            model = DiscriminativeKMeans(refine=None, metric="euclidean", **more)
+            tracemalloc.start()
+            model.fit(X, y)
+            peaks[name].append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        del X, y, both, parts, model
+    peaks = {name: some[1:] for name, some in peaks.items()}
+    print(f"\nDriver's peak of memory, MB{'':10s}" + "".join(f"{n:>12,d}" for n in n_rows), end="")
+    print(f"{'bytes per row':>16s}")
+    found = {}
+    for name, some in peaks.items():
+        found[name] = round((some[-1] - some[0]) / (n_rows[-1] - n_rows[0]), 2)
+        print(f"{name:37s}" + "".join(f"{peak / 1e6:12.1f}" for peak in some), end="")
+        print(f"{found[name]:16.2f}", flush=True)
     return found
 
 
@@ -279,6 +305,30 @@ def large(scale, folder, growths):
     return found
 
 
+def only_partitions(client, folder, n, result):
+    """Cut the rows into more and more partitions."""
+    X, y = overlapping_blobs(n, D)
+    X.tofile(folder / "rows.f4")
+    jobs = {"in memory": lambda: fit("paper", X, y)}
+    result["partitions"], result["traffic"] = partitions(client, jobs, folder, y)
+
+
+def everything(client, folder, n, repeats, result):
+    """Measure all cases."""
+    run = client, folder
+    main_case = "Paper's growth", "paper", n
+    ratios, jobs, place, y, best, rounds = compare(*main_case, *run, repeats)
+    result["ratio to in memory"] = {"paper": ratios}
+    result["nanoseconds per row and round"] = {
+        name: round(1e9 * seconds / rounds / n, 1) for name, seconds in best.items()
+    }
+    result["partitions"], result["traffic"] = partitions(client, jobs, place, y)
+    del jobs
+    ratios, *_ = compare("Default growth", "best", n, *run, repeats)
+    result["ratio to in memory"]["best"] = ratios
+    result["bytes per row at the driver"] = driver_memory(client, (n // 4, n))
+
+
 def main():
     """Measure, print tables and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -287,8 +337,13 @@ def main():
     parser.add_argument("--only-large", action="store_true", help="nothing but 5 GB of Parquet")
     parser.add_argument("--growth", nargs="+", default=["paper"], help="of the 5 GB")
     parser.add_argument("--folder", help="where temporary files go")
+    parser.add_argument("--only-driver", action="store_true", help="nothing but its memory")
+    parser.add_argument("--only-partitions", action="store_true", help="nothing but partitions")
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--repeats", type=int, default=3, help="of both growths, best of them")
     arguments = parser.parse_args()
     scale = 10 if arguments.quick else 1
+    n = arguments.rows // scale
     result = {}
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="distbench-") as folder:
         if not arguments.only_large:
@@ -300,25 +355,15 @@ def main():
                 ) as cluster,
                 Client(cluster) as client,
             ):
-                run = client, Path(folder)
-                n = 4_000_000 // scale
-                main_case = "Paper's growth", "paper", n
-                ratios, jobs, place, y, best, rounds = compare(*main_case, *run, 3)
-                result["ratio to in memory"] = {"paper": ratios}
-                result["nanoseconds per row and round"] = {
-                    name: round(1e9 * seconds / rounds / n, 1) for name, seconds in best.items()
-                }
-                result["partitions"], result["traffic"] = partitions(client, jobs, place, y)
-                result["a billion rows"] = project(
-                    result["nanoseconds per row and round"]["Dask, two workers"],
-                    result["traffic"][PARTITIONS[0]],
-                )
-                del jobs
-                ratios, *_ = compare("Default growth", "best", n // 10, *run, 2)
-                result["ratio to in memory"]["best"] = ratios
+                if arguments.only_driver:
+                    result["bytes per row at the driver"] = driver_memory(client, (n // 4, n))
+                elif arguments.only_partitions:
+                    only_partitions(client, Path(folder), n, result)
+                else:
+                    everything(client, Path(folder), n, arguments.repeats, result)
         if arguments.large or arguments.only_large:
             result["large"] = large(scale, Path(folder), arguments.growth)
-    print_result({"big data": result, "rows": 4_000_000 // scale})
+    print_result({"big data": result, "rows": n})
 
 
 if __name__ == "__main__":

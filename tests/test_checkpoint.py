@@ -30,6 +30,7 @@ SETTINGS = [
     {"growth": "best", "max_clusters": 12, "refine": "margin", "max_iter": 8},
     {"growth": "best", "max_clusters": 9, "prune": True},
     {"max_clusters": "auto", "growth": "paper"},
+    {"max_clusters": "auto", "refine": "margin", "max_iter": 4},
     {"metric": "cosine", "max_clusters": 9},
     {"metric": "learned", "max_clusters": 9, "refine": "margin"},
 ]

@@ -4,18 +4,21 @@
 """
 
 import gc
+import pickle
 import time
 from contextlib import contextmanager, suppress
+from copy import copy
 
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Scheduler, SpecCluster, Worker
 from models import grown
 from test_blocks import same
 
+from dkmeans import load
 from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
 from dkmeans.runners import dask
@@ -234,5 +237,141 @@ def test_a_cluster_that_is_gone_is_told_in_one_sentence(client, labelled, caplog
     with pytest.raises(ClusterError, match=told) as raised, listening(hear):
         model.set_params(growth="paper").fit(*chunked(X, y))
     assert "\n" not in str(raised.value)
+    if client.cluster.status.name == "running":
+        with Client(client.cluster, set_as_default=False) as other:
+            assert are_dropped(other)
     assert not [record for record in caplog.records if record.name == "dkmeans"]
     assert vars(model) == before | {"growth": "paper"}
+
+
+def test_labels_are_lazy_and_not_stored(client, labelled, tmp_path):
+    X, y, w = labelled
+    persisted = client.persist(chunked(X, y, w))
+    model, expected = grown(9).fit(*persisted), grown(9).fit(X, y, w)
+    assert isinstance(model.labels_, da.Array)
+    assert model.labels_.chunks == (SIZES,)
+    np.testing.assert_array_equal(model.labels_.compute(), expected.labels_)
+    with pytest.raises(ValueError, match=r"a fit of Dask collections, pass the training rows"):
+        model.suspects()
+    model.save(tmp_path / "model.dkm")
+    for again in (load(tmp_path / "model.dkm"), pickle.loads(pickle.dumps(model)), copy(model)):
+        assert not hasattr(again, "labels_")
+        np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
+        np.testing.assert_array_equal(again.exemplars_, expected.exemplars_)
+        assert [c.tolist() for c in again.conflicts_] == [c.tolist() for c in model.conflicts_]
+        np.testing.assert_array_equal(again.predict_cluster(persisted[0]), expected.labels_)
+    frame = pd.DataFrame(X, columns=["height", "width", "age"]).assign(kind=y)
+    of_frame = grown(9).fit(dd.from_pandas(frame, npartitions=3), "kind")
+    np.testing.assert_array_equal(of_frame.labels_, grown(9).fit(X, y).labels_)
+
+
+def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):
+    X, y, w = labelled
+    expected = grown(9).fit(X, y, w)
+    lazy_X, _, lazy_w = chunked(X, y, w)
+    same(grown(9).fit(lazy_X, da.from_array(y, chunks=40), da.from_array(w, chunks=99)), expected)
+    same(grown(9).fit(lazy_X, da.from_array(y.astype(object), chunks=33), w), expected)
+    kept = da.from_array(np.ones(len(X), bool), chunks=40)
+    unknown = [da.from_array(a, chunks=40)[kept] for a in (X, y, w)]
+    same(grown(9).fit(*client.persist(unknown)), expected)
+    frame = pd.DataFrame(X, columns=["height", "width", "age"])
+    frame = frame.assign(kind=pd.Categorical(y, ["red", "green", "blue", "grey"]), weight=w)
+    lazy = client.persist(dd.from_pandas(frame, npartitions=4))
+    same(grown(9).fit(lazy, "kind", "weight"), expected)
+    codes = np.unique(y, return_inverse=True)[1].astype(np.int8)
+    numbers = grown(9).fit(lazy_X, da.from_array(codes, chunks=150), lazy_w)
+    same(numbers, grown(9).fit(X, codes, w))
+
+
+@pytest.mark.parametrize(
+    ("weights", "class_weight"),
+    [
+        ([0.1, 0.7, 2.0], None),
+        ([1.0, 2.0, 3.0], "balanced"),
+        ([1 / 3, np.pi, 1e-30], {"red": 3.0, "blue": 0.5, "green": 1}),
+    ],
+)
+def test_weights_stay_with_the_workers(client, labelled, weights, class_weight):
+    X, y, w = labelled
+    w = np.array([0.0, *weights])[w.astype(int)]
+    parameters = {"class_weight": class_weight, "growth": "paper"}
+    lazy = client.persist(chunked(X, y, w))
+    same(grown(9, **parameters).fit(*lazy), grown(9, **parameters).fit(X, y, w))
+    if class_weight != "balanced":  # which needs all rows at once
+        one, two = (grown(9, half_life=100.0, **parameters) for _ in range(2))
+        for some in (slice(None), slice(0, 50)):
+            one.partial_fit(X[some], y[some], sample_weight=w[some])
+            two.partial_fit(lazy[0][some], lazy[1][some], sample_weight=lazy[2][some])
+        same(two, one)
+
+
+@pytest.mark.faults
+def test_uneven_workers(labelled):
+    """Workers get rows by their threads."""
+    spec = {
+        n: {"cls": Worker, "options": {"nthreads": n_threads}} for n, n_threads in enumerate((1, 3))
+    }
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0"}}
+    held = []
+
+    def hear(step):
+        held.append(client.run(rows_by_worker))
+
+    with (
+        SpecCluster(spec, scheduler, silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        lazy = client.persist([da.from_array(a, chunks=10) for a in labelled])
+        with listening(hear):
+            found = grown(9).fit(*lazy)
+        same(found, grown(9).fit(*labelled))
+    threads, counts = zip(*sorted(held[0].values()), strict=True)
+    assert threads == (1, 3)
+    assert counts == (40, 110)
+
+
+def rows_by_worker(dask_worker):
+    parts = [
+        part
+        for holder in filter(None, dask_worker.state.actors.values())
+        for part in holder._holdings.sets[0].parts
+    ]
+    assert all(part.n_threads <= dask_worker.state.nthreads for part in parts)
+    return dask_worker.state.nthreads, sum(len(part) for part in parts)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("counts", [(4, 1), (1, 4), (3, 2, 1)])
+@pytest.mark.parametrize(
+    "parameters", [{"max_clusters": 9, "growth": "paper"}, {"max_clusters": "auto"}]
+)
+def test_workers_come_and_go(labelled, counts, parameters):
+    """The cluster grows and shrinks during a fit."""
+    left = list(counts)
+
+    def hear(step):
+        if left:
+            wanted = left.pop(0)
+            client.cluster.scale(wanted)
+            end = time.monotonic() + 30
+            while len(client.nthreads()) != wanted and time.monotonic() < end:
+                time.sleep(0.01)
+            assert len(client.nthreads()) == wanted
+
+    with a_cluster(processes=False) as client:
+        lazy = client.persist(chunked(*labelled))
+        with listening(hear):
+            found = grown(**parameters).fit(*lazy)
+        assert not left
+        same(found, grown(**parameters).fit(*labelled))
+        assert are_dropped(client)
+
+
+@pytest.mark.faults
+def test_a_cluster_that_adapts(labelled):
+    with a_cluster(processes=False) as client:
+        client.cluster.adapt(minimum=0, maximum=3, interval="10ms", wait_count=1)
+        for growth in ("paper", "best"):
+            found = grown(9, growth=growth).fit(*chunked(*labelled))
+            same(found, grown(9, growth=growth).fit(*labelled))

@@ -7,7 +7,7 @@ from models import grown
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import cosine_similarity
 
-from dkmeans.kernels.sphere import unit_rows
+from dkmeans.kernels.sphere import unit_rows, unit_vectors
 
 X, y = load_digits(return_X_y=True)
 DIGITS = X[:400], y[:400]
@@ -58,7 +58,12 @@ def test_normalising_twice_changes_nothing():
     for scale in (1e-30, 1.0, 1e30):
         for dtype in (np.float32, np.float64):
             once = unit_rows((scale * DIGITS[0]).astype(dtype))
-            np.testing.assert_array_equal(unit_rows(once), once)
+            assert unit_rows(once) is once  # nothing is copied
+            sparse = sp.csr_array(once)
+            assert unit_rows(sparse) is sparse
+            mixed = np.concatenate([once, 2 * once[:3]])
+            for rows in (unit_rows(mixed), unit_rows(sp.csr_array(mixed)).toarray()):
+                np.testing.assert_array_equal(rows, unit_vectors(mixed, dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

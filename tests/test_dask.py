@@ -25,9 +25,15 @@ from dkmeans import DiscriminativeKMeans
 from dkmeans.data.blocks import SourceError
 from dkmeans.passes.assignment import AssignOwn
 from dkmeans.passes.facts import SumWeights
-from dkmeans.passes.row_labels import RowCells
+from dkmeans.passes.search import FindExemplars
 from dkmeans.runners import dask as runner
-from dkmeans.runners.dask_worker import BuildParts, DeriveParts, InspectPartitions, RunPass
+from dkmeans.runners.dask_worker import (
+    BuildParts,
+    DeriveParts,
+    InspectPartitions,
+    RunPass,
+    SettleRange,
+)
 
 pytestmark = [
     pytest.mark.faults,
@@ -43,6 +49,7 @@ SETTINGS = [
     BEST,
     {"max_clusters": 6, "refine": "margin", "max_iter": 6},
     {"max_clusters": "auto", "growth": "paper", "max_iter": 8},
+    {"max_clusters": "auto", "refine": "margin", "max_iter": 6},
     {"metric": "cosine", "max_clusters": 6},
     {"metric": "learned", "max_clusters": 6, "refine": "margin"},
 ]
@@ -173,8 +180,8 @@ def test_as_the_guide_says(clusters, labelled):
     X, y, _ = labelled
     names = dict(zip("Xy", chunked(X, y), strict=True), DiscriminativeKMeans=DiscriminativeKMeans)
     exec(block.replace("tcp://scheduler:8786", clusters(1).scheduler.address), names)
-    names["client"].close()
     same(names["model"], DiscriminativeKMeans(max_clusters=256).fit(X, y))
+    names["client"].close()
 
 
 def test_without_a_cluster(labelled, tmp_path):
@@ -206,7 +213,7 @@ class Killer:
         self.passes, self.killed = [], 0
         ask = runner.Crew._ask
 
-        def asked(crew, request_for):
+        def asked(crew, request_for, *workers):
             number = len(self.passes)
             held = next(worker for worker in crew._workers if 0 in worker.numbers)
             request = request_for(held)
@@ -214,7 +221,7 @@ class Killer:
             self.passes.append(kind)
             if when(number, kind):
                 self.kill(crew.client, held)
-            return ask(crew, request_for)
+            return ask(crew, request_for, *workers)
 
         monkeypatch.setattr(runner.Crew, "_ask", asked)
 
@@ -225,7 +232,7 @@ class Killer:
 
 
 @pytest.mark.parametrize(
-    "moments", [(InspectPartitions,), (BuildParts, SumWeights), (AssignOwn, RowCells)]
+    "moments", [(InspectPartitions,), (BuildParts, SumWeights), (AssignOwn, FindExemplars)]
 )
 def test_killed_workers(client, labelled, monkeypatch, moments):
     left = list(moments)
@@ -370,7 +377,9 @@ def test_one_call_per_worker_and_pass_and_nothing_is_left_behind(client, labelle
     killer = Killer(monkeypatch, lambda *_: False)
     fitted(BEST, *chunked(*labelled))
     assert len(killer.passes) > 20
-    assert len(calls) == 2 * len(killer.passes)
+    settling = [request for request in calls if isinstance(request, SettleRange)]
+    assert len(settling) == 2
+    assert len(calls) - len(settling) == 2 * len(killer.passes)
     for _ in range(50):  # releases take a moment to arrive
         if n_tasks() <= before:
             break

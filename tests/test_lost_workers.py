@@ -10,7 +10,8 @@ from test_blocks import same
 
 from dkmeans.growth import best
 from dkmeans.runners import dask as runner
-from dkmeans.runners.dask_worker import Answer, DeriveParts, Holder, MergePeers, TakeResult
+from dkmeans.runners.dask_worker import DeriveParts, Holder, MergePeers, SettleRange
+from dkmeans.runners.worker_proxy import raise_lost
 from dkmeans.sources import dask_cluster as source
 
 pytestmark = [
@@ -35,10 +36,15 @@ class LocalWorker(runner.WorkerProxy):
     def peer(self):
         return LocalPeer(self)
 
+    def fetched(self, call, at):
+        """Tell that another worker fetches something."""
+        if self.dead:
+            raise OSError("gone")
+
     def ask(self, request):
         self.dead = self.dead or self.doom(self)
         if self.dead:
-            return partial(runner._raise_lost, OSError("gone"))
+            return partial(raise_lost, OSError("gone"))
         answer = self.holder.answer(request)
         assert answer.error is None, answer.error
         return lambda: answer.results[0]
@@ -50,10 +56,9 @@ class LocalPeer:
     def __init__(self, worker):
         self.worker = worker
 
-    def answer(self, request):
-        found = self.worker.ask(request)
-        self.result = lambda timeout: Answer(None, [found()])
-        return self
+    def kept(self, call, at):
+        self.worker.fetched(call, at)
+        return self.worker.holder.kept(call, at)
 
 
 class LocalFuture:
@@ -81,6 +86,11 @@ class LocalClient:
         return {"here": 1}
 
 
+def held(partitions, numbers):
+    columns = [tuple(future.value for future in partitions.columns[n]) for n in numbers]
+    return Holder(numbers, columns, partitions.read)
+
+
 @pytest.fixture
 def fit(monkeypatch):
     """A function that does something with two holders, of which one dies before some passes."""
@@ -95,13 +105,11 @@ def fit(monkeypatch):
                 return True
             return False
 
-        def hold(self, numbers):
+        def hold(self, numbers, place=None):
             numbers = list(numbers)
             groups = [[n for n in numbers if n % 2 == side] for side in (0, 1)]
             return [
-                LocalWorker(mine, Holder(mine, [self._partitions[n].value for n in mine]), doom)
-                for mine in groups
-                if mine
+                LocalWorker(mine, held(self._partitions, mine), doom) for mine in groups if mine
             ]
 
         whole = runner.Crew._ask
@@ -161,30 +169,54 @@ def test_a_worker_may_be_lost_at_any_moment(fit, rows, parameters, step):
         same(found, expected)
 
 
-@pytest.mark.parametrize("side", ["the one that merges", "the one that is asked"])
-def test_a_worker_may_be_lost_while_others_merge(fit, rows, monkeypatch, side):
+@pytest.mark.parametrize("request_kind", [MergePeers, SettleRange])
+@pytest.mark.parametrize("side", ["the one that fetches", "the one that is asked"])
+def test_a_worker_may_be_lost_while_others_fetch(fit, rows, monkeypatch, side, request_kind):
     monkeypatch.setattr(runner, "MIN_TREE_WORKERS", 2)
-    calls, deadly = [], set()
-    ask = LocalWorker.ask
+    calls, deadly, fetching = [], set(), []
+    ask, fetched = LocalWorker.ask, LocalWorker.fetched
 
-    def watched(self, request):
-        asked = TakeResult if side == "the one that is asked" else MergePeers
-        if isinstance(request, asked) and not self.dead:
-            calls.append(request)
-            self.dead = len(calls) in deadly
+    def asking(self, request):
+        fetching[:] = [type(request)]
+        if side == "the one that fetches" and isinstance(request, request_kind):
+            note(self)
         return ask(self, request)
 
-    monkeypatch.setattr(LocalWorker, "ask", watched)
+    def fetching_from(self, call, at):
+        if side == "the one that is asked" and fetching == [request_kind]:
+            note(self)
+        fetched(self, call, at)
+
+    def note(worker):
+        if not worker.dead:
+            calls.append(worker)
+            worker.dead = len(calls) in deadly
+
+    monkeypatch.setattr(LocalWorker, "ask", asking)
+    monkeypatch.setattr(LocalWorker, "fetched", fetching_from)
+    parameters = {"max_clusters": "auto", "growth": "paper", "max_iter": 3}
 
     def parted():
         calls.clear()
-        return grown(6, growth="paper").fit(*lazy(*rows))
+        return grown(**parameters).fit(*lazy(*rows))
 
-    expected = grown(6, growth="paper").fit(*rows)
+    expected = grown(**parameters).fit(*rows)
     same(fit(parted)[0], expected)
-    for n in range(1, len(calls) + 1, 3):
+    assert calls
+    for n in range(1, len(calls) + 1, 1 + len(calls) // 8):
         deadly = {n}
         same(fit(parted)[0], expected)
+
+
+def test_workers_that_cannot_reach_each_other_are_given_up(fit, rows, monkeypatch):
+    def refuse(*_):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(LocalWorker, "fetched", refuse)
+    model = grown(8)
+    with pytest.raises(runner.ClusterError, match="cannot send rows to each other"):
+        fit(lambda: model.fit(*lazy(*rows)))
+    assert not hasattr(model, "cluster_centers_")
 
 
 def test_rows_that_gave_way_stay_so(fit, rows):

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from parted import parts_of
 
 from dkmeans.exact.grids import Grids, Scale
+from dkmeans.exact.group_sums import GroupSums
 from dkmeans.geometry import Euclidean, Learned
+from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.passes import (
     assignment,
     facts,
@@ -64,7 +66,7 @@ def every_task(X, y, setting):
     unit = setting.scale.units(4.0)
     some = np.array([3, 4, 40, 90, 119])
     yield from (facts.FindFacts(), facts.FindWeightFacts(None), facts.SumWeights(unit))
-    yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), row_labels.HashRows())
+    yield from (facts.FindBox(), grouping.SumAll(), grouping.SumClasses(), row_labels.DigestRows())
     yield from (gather_all(), sampling.RowHashes(np.ones(3)), sampling.FindWrong(one))
     yield facts.MeasureSpread(dense[:1])
     yield assignment.Gather(dense[5:6])
@@ -82,11 +84,12 @@ def every_task(X, y, setting):
     )
     yield assignment.Assign(two, np.array([0, 2, -1]), changes_only=True)
     yield from (row_labels.WeighOverlaps(two), row_labels.FindOverlaps(two, np.arange(12)))
-    yield from (row_labels.RowCells(), row_labels.RowClasses(), row_labels.RowWeights())
+    yield from (row_labels.RowCells(), row_labels.RowWeights())
+    yield row_labels.FindRows(np.unique(hash_rows(X)[some]))
     for farthest in (False, True):
         yield search.PickRows(codes, dense[[7, 8, 9, 10]], farthest, dense[[0, 40, 5, 9]])
     yield search.PickRows(codes[:0], dense[:0])
-    yield from (search.FindExemplars(two, some), grouping.SumSides(codes, dense[:4], dense[4:8]))
+    yield from (search.FindExemplars(two), grouping.SumSides(codes, dense[:4], dense[4:8]))
     yield margin_search.FindMargins(one, 1)
     yield margin_sums.SumPaid(1, 5.0, unit)
     yield margin_sums.SumCosts(1, 5.0, margin_sums.RowCost.ERROR, unit)
@@ -109,7 +112,7 @@ def every_task(X, y, setting):
     yield pruning.TryWithout(one, 1, np.array([2]))
     yield assignment.Rename(np.array([0, -1, 1]))
     yield assignment.LabelLost(one.take(np.array([0, 2])))
-    yield search.FindExemplars(one.take(np.array([0, 2])), some[:0])
+    yield search.FindExemplars(one.take(np.array([0, 2])))
     yield assignment.LeaveCells()
     edges = np.array([[-0.5, 0.0, 0.5]] * 3)
     yield feature_bins.CountBins(dense.mean(axis=0), dense.std(axis=0), edges, 2.0**-8)
@@ -323,3 +326,16 @@ def test_the_log_stays_short(data):
         "Rename",
     ]
     assert log.tasks()[0] is relabel
+
+
+def test_sums_of_sparse_rows_travel_without_their_zeros():
+    sums = np.zeros((2, 30, 2000))
+    sums[0, 3, 5], sums[1, 29, 1999] = 0.1, -7e-300
+    plain = GroupSums(np.arange(30), np.ones((2, 30)), sums, np.ones((1, 30)))
+    pickled = pickle.dumps(plain)
+    assert len(pickled) < 5000
+    found = pickle.loads(pickled)
+    for name in ("keys", "weights", "sums", "squares"):
+        assert getattr(found, name).tobytes() == getattr(plain, name).tobytes()
+    filled = replace(plain, sums=sums + 1.0)
+    assert pickle.loads(pickle.dumps(filled)).sums.tobytes() == filled.sums.tobytes()

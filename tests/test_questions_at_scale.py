@@ -38,11 +38,14 @@ def sources(X, y, w, folder):
     for number, half in enumerate(halves):
         part = pa.table({name: values[half] for name, values in columns.items()})
         pq.write_table(part, folder / "tables" / f"{number}.parquet")
+    np.save(folder / "rows.npy", X)
     mapped = np.memmap(folder / "rows", X.dtype, "w+", shape=X.shape)
     mapped[:] = X
     frame = dd.from_pandas(pa.table(columns).to_pandas(), npartitions=3)
     return {
         "path": (folder / "tables", "kind", "weight"),
+        "paths": ([str(folder / "tables" / f"{n}.parquet") for n in range(3)], "kind", "weight"),
+        "array file": (str(folder / "rows.npy"), y, w),
         "table": (TableBlocks(folder / "tables", "kind", "weight", list("abcd")), None, None),
         "batches": (lambda: [(X[h], y[h], w[h]) for h in halves], None, None),
         "map": (mapped, y, w),
@@ -74,16 +77,33 @@ def test_answers_are_those_in_memory(labelled, tmp_path, metric):
         columns(model.suspects(X, y, sample_weight=w)),
         columns(model.set_rejection(X).rejection_),
         model.score(X, y, w),
+        model.memberships(X, 1.5),
+        model.calibrate(X, y).temperature_,
+        model.predict_set(X, 0.2),
+        model.predict(X).tolist(),
+        columns(model.explain(X, y)),
     )
     plain = model.set_params(memory_mb=0.003)  # so little that rows go to the file
     named = grown(12, metric=metric, memory_mb=0.003).fit(labelled_frame(X), y)
     for name, (rows, labels, weights) in sources(X, y, w, tmp_path).items():
-        small = named if name in ("path", "table", "Dask frame") else plain
+        small = named if name in ("path", "paths", "table", "Dask frame") else plain
         unlabelled = rows
         equal(columns(small.explain(unlabelled)), expected[0])
         equal(columns(small.suspects(rows, labels, sample_weight=weights)), expected[1])
         equal(columns(small.set_rejection(unlabelled).rejection_), expected[2])
         assert small.score(rows, labels, weights) == expected[3], name
+        lazy = name.startswith("Dask")
+        given = rows[list("abcd")] if name == "Dask frame" else rows
+        shares = small.memberships(given, 1.5)
+        np.testing.assert_array_equal(shares.compute() if lazy else shares, expected[4])
+        assert small.calibrate(rows, labels).temperature_ == expected[5], name
+        sets, labels_found = small.predict_set(given, 0.2), small.predict(given)
+        if lazy:
+            sets, labels_found = sets.compute(), labels_found.compute()
+        np.testing.assert_array_equal(sets, expected[6])
+        assert labels_found.tolist() == expected[7], name
+        if isinstance(labels, str):
+            equal(columns(small.explain(rows, labels)), expected[8])
 
 
 def labelled_frame(X):
@@ -144,3 +164,10 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
         model.score(TableBlocks(tmp_path / "t.parquet", "kind"))
     with pytest.raises(ValueError, match="y is None, but X is given"):
         model.suspects(X)
+    with pytest.raises(ValueError, match=r"needs the class labels .* y is None"):
+        model.calibrate(labelled_frame(X))
+    with pytest.raises(SourceError, match=r"no file .*nothing\.npy"):
+        model.explain(tmp_path / "nothing.npy")
+    (tmp_path / "text.npy").write_text("a,b")
+    with pytest.raises(SourceError, match=r"text\.npy is not a \.npy file"):
+        model.fit(tmp_path / "text.npy", y)

@@ -19,7 +19,7 @@ class CalibrationMixin:
 
     _fitted: Any
 
-    def calibrate(self, X: Any, y: Any) -> Self:
+    def calibrate(self, X: Any, y: Any = None) -> Self:
         """Calibrate `predict_proba` and `predict_set` on held-out rows.
 
         `predict_proba` then is the softmax of `decision_function`, divided by the temperature that
@@ -33,11 +33,11 @@ class CalibrationMixin:
 
         Parameters
         ----------
-        X : as in `predict`
+        X : as in `fit`
             Rows that were **not** used in the fit. Training rows are nearer to prototypes than new
             ones, so probabilities from them would be overconfident.
         y : array-like of shape (n_samples,)
-            Their class labels, all of them in `classes_`.
+            Their class labels, all of them in `classes_`, or what `fit` takes in their place.
 
         Returns
         -------
@@ -56,8 +56,9 @@ class CalibrationMixin:
         [[0.02, 0.15, 0.83]]
         """
         check_is_fitted(self)
-        _check_in_memory(X, "calibrate")
-        near = self._class_distances(X)
+        near, y = self._labelled_class_distances(X, y)
+        if y is None:
+            raise ValueError("calibrate needs the class labels of the rows, but y is None.")
         classes = known_classes(self._fitted.classes, y, len(near))
         return self._publish(replace(self._fitted, calibration=calibrate(near, classes)))
 
@@ -73,7 +74,8 @@ class CalibrationMixin:
         Parameters
         ----------
         X : as in `predict`
-            Rows, in memory.
+            Rows. Of `DiscriminativeKMeans`, also a Dask array or dataframe; then the result is a
+            Dask array.
         alpha : float between 0 and 1, default=0.1
             Largest share of rows whose set may lack their class.
         per : {"all", "class"}, default="all"
@@ -109,6 +111,11 @@ class CalibrationMixin:
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
         """Return the distance of rows to the nearest prototype of each class."""
         raise NotImplementedError
+
+    def _labelled_class_distances(self, X: Any, y: Any) -> tuple[npt.NDArray[np.floating], Any]:
+        """Return these distances of labelled rows, and their labels."""
+        _check_in_memory(X, "calibrate")
+        return self._class_distances(X), y
 
     def _publish(self, fitted: Any) -> Self:
         """Replace all fitted attributes at once."""

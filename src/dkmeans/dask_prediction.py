@@ -1,22 +1,35 @@
-"""Lazy predictions for Dask collections."""
+"""Predictions for data that is not in memory: lazy for Dask collections, else in blocks."""
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
+from dkmeans.data.batches import are_batches
+from dkmeans.data.blocks import BlockSource, are_paths
 from dkmeans.data.dask_collections import check_numbers, is_dask, split_column
+from dkmeans.fitted import Fitted
+from dkmeans.sources.stored_rows import answer_blocks
 
 
-def accepts_dask(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Decorate a row-wise method to accept Dask collections and return Dask arrays."""
+def accepts_sources(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a row-wise method to accept data that is not in memory.
+
+    It returns Dask arrays for Dask collections. Paths and batches are answered block by block.
+    """
 
     @functools.wraps(method)
-    def answer(self: Any, X: Any) -> Any:
-        return _map_partitions(self, method.__name__, X) if is_dask(X) else method(self, X)
+    def answer(self: Any, X: Any, *options: Any, **named: Any) -> Any:
+        if is_dask(X):
+            return _map_partitions(self, _Question(method.__name__, options, named), X)
+        if are_paths(X) or isinstance(X, BlockSource) or are_batches(X):
+            check_is_fitted(self)
+            return answer_blocks(self, _Question(method.__name__, options, named).ask, X)
+        return method(self, X, *options, **named)
 
     return answer
 
@@ -32,7 +45,45 @@ def computed_score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
     return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
-def _map_partitions(estimator: Any, method: str, X: Any) -> Any:
+def with_lazy_labels(estimator: Any, fitted: Fitted, X: Any, y: Any, weight: Any) -> Fitted:
+    """Give a model of Dask collections the cluster of each row as a lazy Dask array."""
+    if not is_dask(X):
+        return fitted
+    for column, name in ((y, "y"), (weight, "sample_weight")):
+        if hasattr(X, "columns"):
+            X, _ = split_column(X, column, name)
+    model = type(estimator)(**estimator.get_params(deep=False))
+    model._publish(fitted.predictor())
+    labels = _map_partitions(model, _Question("predict_cluster", (), {}), X)
+    return replace(fitted, labels=labels, training_classes=None)
+
+
+def without_lazy_labels(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of an estimator that can be stored.
+
+    Lazy labels refer to a cluster, and to data that are not part of the model.
+    """
+    if not is_dask(state.get("labels_")):
+        return state
+    small = {name: value for name, value in state.items() if name != "labels_"}
+    return small | {"_fitted": replace(state["_fitted"], labels=None)}
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A method and its arguments other than the rows."""
+
+    method: str
+    options: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def ask(self, estimator: Any, X: Any) -> npt.NDArray[Any]:
+        """Call the method."""
+        found: npt.NDArray[Any] = getattr(estimator, self.method)(X, *self.options, **self.named)
+        return found
+
+
+def _map_partitions(estimator: Any, question: _Question, X: Any) -> Any:
     """Call a method for each partition on its worker."""
     from dask import delayed
 
@@ -40,22 +91,24 @@ def _map_partitions(estimator: Any, method: str, X: Any) -> Any:
     is_table = hasattr(X, "columns")
     small = _without_training_state(estimator)
     # Try one row with the same columns, so that errors are raised here and not on a worker.
-    empty = getattr(small, method)(_one_row_like(X, is_table))[:0]
+    empty = question.ask(small, _one_row_like(X, is_table))[:0]
     if not is_table:  # blocks of arrays have no feature names
         small._publish(replace(small._fitted, feature_names=None))
     if is_table:  # frames of older versions do not compute delayed arguments
-        return X.map_partitions(_answer_block, small, method, empty, meta=empty)
+        return X.map_partitions(_answer_block, small, question, empty, meta=empty)
     one = delayed(small, pure=True, traverse=False)
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if empty.ndim == 1:
         shape: dict[str, Any] = {"drop_axis": 1}
     else:
         shape = {"chunks": (X.chunks[0], (empty.shape[1],))}
-    return X.map_blocks(_answer_block, one, method, empty, dtype=empty.dtype, meta=empty, **shape)
+    return X.map_blocks(_answer_block, one, question, empty, dtype=empty.dtype, meta=empty, **shape)
 
 
-def _answer_block(X: Any, estimator: Any, method: str, empty: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return getattr(estimator, method)(X) if X.shape[0] else empty
+def _answer_block(
+    X: Any, estimator: Any, question: _Question, empty: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    return question.ask(estimator, X) if X.shape[0] else empty
 
 
 def _without_training_state(estimator: Any) -> Any:

@@ -2,9 +2,10 @@
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from dkmeans.data.value_checks import as_csr, as_labels
 from dkmeans.kernels.block import Matrix
 
 DEFAULT_MB = 256.0  # budget in MiB for blocks and what is made of them, unless memory_mb is given
+Paths: TypeAlias = str | Path | Sequence[str | Path]
 _BLOCKS_IN_BUDGET = 8  # blocks are copied to convert them, and the next one is read meanwhile
 
 
@@ -65,6 +67,10 @@ class BlockSource(ABC):
     def __iter__(self) -> Iterator[Batch]:
         """Start to read from the beginning."""
 
+    def in_place(self) -> np.memmap | None:
+        """Return all rows, if they are memory-mapped in the layout that passes read."""
+        return None
+
 
 class SourceError(ValueError):
     """Data cannot be read, or changes between passes."""
@@ -84,6 +90,13 @@ def labels_of_block(y: Any, where: str) -> npt.NDArray[Any]:
         return np.asarray(as_labels(y))
     except ValueError as error:
         raise SourceError(f"In {where}: {error}") from error
+
+
+def are_paths(X: Any) -> bool:
+    """Tell whether X is a path, or a list of paths."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(one, str | Path) for one in X)
+    return isinstance(X, str | Path)
 
 
 def rows_per_block(memory_mb: float | None, n_features: int, itemsize: int) -> int:

@@ -1,7 +1,10 @@
 """Dask arrays and dataframes: one delayed batch per partition."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,28 +25,47 @@ class DaskBlocks(BlockSource):
     X : Dask array or dataframe
     y : Dask array or series, array, or name of a column of X
     weight : the same, or None
+
+    Attributes
+    ----------
+    columns : list
+        Rows, labels and weights: a Dask collection, or a list with an entry for each partition.
+    read : ReadPartition
+        Converts the columns of one partition to a batch.
     """
 
     def __init__(self, X: Any, y: Any, weight: Any) -> None:
+        is_table = hasattr(X, "columns")
+        label, weight_column = None, None
+        names = list(X.columns) if is_table else None
+        if is_table:
+            # Columns are split from each partition on its worker, which takes no tasks.
+            y, label = _named_column(X, y, "y")
+            weight, weight_column = _named_column(X, weight, "sample_weight")
+            features = X.drop(columns=[name for name in (label, weight_column) if name is not None])
+            check_numbers(features)
+            self.names = list(features.columns)
+            if not all(isinstance(name, str) for name in self.names):
+                self.names = None
+        else:
+            if getattr(X, "ndim", 2) != 2:
+                raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
+            X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+            check_numbers(X)
+        if y is None and label is None:
+            raise SourceError("y is missing: a Dask X needs labels, or the name of a column.")
+        self.read = ReadPartition(names, label, weight_column)
+        self.columns = [X, _aligned(X, y, "y"), _aligned(X, weight, "sample_weight")]
+
+    @cached_property
+    def batches(self) -> list[Any]:
+        """Delayed batches, one for each partition."""
         from dask import delayed
 
-        if hasattr(X, "columns"):
-            X, y = split_column(X, y, "y")
-            X, weight = split_column(X, weight, "sample_weight")
-        elif getattr(X, "ndim", 2) != 2:
-            raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
-        elif X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
-        check_numbers(X)
-        self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-        if self.names is not None and not all(isinstance(name, str) for name in X.columns):
-            self.names = None
-        columns = [_delayed(X)]
-        columns += [_aligned(X, part, name) for part, name in ((y, "y"), (weight, "sample_weight"))]
-        names = list(X.columns) if hasattr(X, "columns") else None
-        make = delayed(_batch)
-        self.batches = [
-            make(*parts, names, f"partition {number}")
+        make, name = delayed(self.read, traverse=False), f"dkmeans-partition-{uuid4().hex}"
+        columns = [_delayed(part) if is_dask(part) else part for part in self.columns]
+        return [
+            make(number, *parts, dask_key_name=f"{name}-{number}")
             for number, parts in enumerate(zip(*columns, strict=True))
         ]
 
@@ -101,8 +123,7 @@ def split_column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
     """Split a named column from a dataframe."""
     if not isinstance(column, str):
         return X, column
-    if column not in X.columns:
-        raise SourceError(f"{name}={column!r} is no column of X, which has {list(X.columns)}.")
+    _check_column(X, column, name)
     return X.drop(columns=[column]), X[column]
 
 
@@ -116,8 +137,21 @@ def _delayed(X: Any) -> list[Any]:
     return list(np.ravel(X.to_delayed(optimize_graph=hasattr(X, "chunks"))))
 
 
-def _aligned(X: Any, column: Any, name: str) -> list[Any]:
-    """Partition a column as X is partitioned."""
+def _named_column(X: Any, column: Any, name: str) -> tuple[Any, str | None]:
+    """Return a column that is not part of the dataframe, or the name of one that is."""
+    if not isinstance(column, str):
+        return column, None
+    _check_column(X, column, name)
+    return None, column
+
+
+def _check_column(X: Any, column: str, name: str) -> None:
+    if column not in X.columns:
+        raise SourceError(f"{name}={column!r} is no column of X, which has {list(X.columns)}.")
+
+
+def _aligned(X: Any, column: Any, name: str) -> Any:
+    """Partition a column as X is partitioned; None for each partition if there is none."""
     n = X.npartitions
     if column is None:
         return [None] * n
@@ -132,7 +166,7 @@ def _aligned(X: Any, column: Any, name: str) -> list[Any]:
                 f"X has {n} partitions, but {name} has {column.npartitions}: cut both alike, for "
                 "instance by taking them from the same dataframe."
             )
-        return _delayed(column)
+        return column
     column = np.asarray(column)
     sizes = _sizes(X)
     if sum(sizes) != len(column):
@@ -150,20 +184,41 @@ def _sizes(X: Any) -> list[int]:
     return [int(size) for size in X.map_partitions(len).compute()]
 
 
-def _batch(X: Any, y: Any, weight: Any, names: list[Any] | None, where: str) -> Batch:
-    """Convert one partition to arrays."""
-    if names is not None and list(X.columns) != names:
-        raise SourceError(
-            f"The columns of {where} are {list(X.columns)}, but those of the dataframe are {names}."
-        )
-    X = _values(X, where)
-    y = _labels(y, where)
-    if y.shape != X.shape[:1]:
-        raise SourceError(
-            f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per row "
-            "is needed."
-        )
-    return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+@dataclass(frozen=True)
+class ReadPartition:
+    """Converts one partition, as Dask computes it, to a batch.
+
+    Parameters
+    ----------
+    names : list or None
+        Columns of a dataframe.
+    label, weight : str or None
+        Those with labels and weights, if they are columns of the dataframe.
+    """
+
+    names: list[Any] | None
+    label: str | None
+    weight: str | None
+
+    def __call__(self, number: int, X: Any, y: Any, weight: Any) -> Batch:
+        """Convert the partition with a number."""
+        where = f"partition {number}"
+        if self.names is not None and list(X.columns) != self.names:
+            raise SourceError(
+                f"The columns of {where} are {list(X.columns)}, but those of the dataframe are "
+                f"{self.names}."
+            )
+        y = y if self.label is None else X[self.label]
+        weight = weight if self.weight is None else X[self.weight]
+        taken = [name for name in (self.label, self.weight) if name is not None]
+        X = _values(X.drop(columns=taken) if taken else X, where)
+        y = _labels(y, where)
+        if y.shape != X.shape[:1]:
+            raise SourceError(
+                f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per "
+                "row is needed."
+            )
+        return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
 
 
 def _values(X: Any, where: str) -> Any:
@@ -177,8 +232,6 @@ def _values(X: Any, where: str) -> Any:
 
 
 def _labels(y: Any, where: str) -> Any:
-    if y is None:
-        raise SourceError("y is missing: a Dask X needs labels, or the name of a column.")
     if hasattr(y, "isna") and y.isna().any():
         count = int(y.isna().sum())
         raise SourceError(f"{count} labels are missing in {where}: drop these rows.")

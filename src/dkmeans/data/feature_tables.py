@@ -1,26 +1,25 @@
 """Tables on disk as blocks of rows without labels, for questions about a model."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.blocks import SourceError, as_floats, rows_per_block
+from dkmeans.data.blocks import Paths, SourceError, as_floats, rows_per_block
 from dkmeans.data.column_values import to_array
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import open_tables, parsed_as
 
 
 def read_features(
-    path: Path, names: Sequence[str] | None, memory_mb: float | None
+    path: Paths, names: Sequence[str] | None, memory_mb: float | None
 ) -> Iterator[tuple[npt.NDArray[np.floating], str]]:
-    """Read some columns of a file, or of all files of a folder, and say where each block is from.
+    """Read some columns of files, or of all files of folders, and say where each block is from.
 
     Parameters
     ----------
-    path : Path
+    path : str, Path, or sequence of them
     names : sequence of str or None
         Columns, which are read as numbers; None for all.
     memory_mb : float or None

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.blocks import Batch, BlockSource, SourceError, as_floats, rows_per_block
+from dkmeans.data.blocks import Batch, BlockSource, Paths, SourceError, as_floats, rows_per_block
 
 try:
     import pyarrow as pa
@@ -337,9 +337,10 @@ class TableBlocks(SelectedTable):
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path, or sequence of them
         A file, or a folder of files of one format, which are read in the order of their names;
-        files and folders in it whose names start with a dot or an underscore are left out.
+        files and folders in it whose names start with a dot or an underscore are left out. Several
+        of them are read in the order given.
     label : str
         Column with the class labels.
     weight : str, optional
@@ -354,13 +355,13 @@ class TableBlocks(SelectedTable):
 
     def __init__(
         self,
-        path: str | Path,
+        path: Paths,
         label: str,
         weight: str | None = None,
         columns: Sequence[str] | None = None,
         memory_mb: float | None = None,
     ) -> None:
-        files = open_tables(Path(path))
+        files = open_tables(path)
         super().__init__(files, Selection(label, weight, columns), memory_mb)
         if self.index:
             warnings.warn(
@@ -381,8 +382,15 @@ def open_table(path: Path, text: TextFormat | None = None) -> TableFile:
     return format(path, text)
 
 
-def open_tables(path: Path, text: TextFormat | None = None) -> list[TableFile]:
-    """Open a file, or all files of a folder, which must be of one format."""
+def open_tables(path: Paths, text: TextFormat | None = None) -> list[TableFile]:
+    """Open files, or all files of folders, which must be of one format."""
+    if not isinstance(path, str | Path):
+        opened = [file for one in path for file in open_tables(one, text)]
+        kinds = sorted({_family(file.path) for file in opened})
+        if len(kinds) > 1:
+            raise SourceError(f"X has {' and '.join(kinds)} files: one kind is needed.")
+        return opened
+    path = Path(path)
     if path.is_dir():
         inside = (file for file in path.rglob("*") if not _is_hidden(file.relative_to(path)))
         files = sorted(file for file in inside if format_of(file) is not None and file.is_file())

@@ -54,6 +54,14 @@ class Training:
     names: dict[str, Any]  # n_features_in_ and, for tables, feature_names_in_
     dtype: np.dtype[np.floating]
     n_values: int  # that are stored
+    # Number of rows that each entry of y and sample_weight stands for, where these do not leave
+    # the workers; None if there is an entry for every row.
+    counts: Indices | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y) if self.counts is None else int(self.counts.sum())
 
     @property
     def n_classes(self) -> int:

@@ -257,10 +257,15 @@ def check_weights(sample_weight: Any, n_rows: int) -> Floats:
 
 
 def class_weights(
-    class_weight: Any, classes: npt.NDArray[Any], y: Indices, weights: Floats | None
+    class_weight: Any,
+    classes: npt.NDArray[Any],
+    y: Indices,
+    weights: Floats | None,
+    counts: Indices | None = None,
 ) -> Floats | None:
     """Find the weight of each class, None if all are the same.
 
+    `counts` is the number of rows that each entry of y and weights stands for; None means one.
     Weights are rounded so that a row of a whole weight is the row so many times, to the last bit.
     """
     if class_weight is None:
@@ -268,7 +273,7 @@ def class_weights(
     if isinstance(class_weight, str):
         if weights is not None:  # near 1, so that sums do not overflow
             weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-        mass = exact_totals(y, weights, len(classes))
+        mass = exact_totals(y, weights, len(classes), counts)
         present = mass > 0
         balanced = np.zeros(len(classes))
         balanced[present] = math.fsum(mass) / (present.sum() * mass[present])

@@ -2,13 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from dkmeans.kernels.block import Indices
+from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
 
 R = TypeVar("R")
+HALF_BITS = np.uint64(32)
 
 
 class Effect(Enum):
@@ -63,6 +70,68 @@ class Pass(AnyPass, Generic[R]):
         return self.visit(part, state)[0]
 
 
+@dataclass(frozen=True)
+class HashedRows:
+    """Hashes and classes of some rows."""
+
+    hashes: Hashes
+    classes: npt.NDArray[np.integer]  # in as few bytes as possible
+
+    @classmethod
+    def of(cls, part: Part, hashes: Hashes, classes: Indices) -> Self:
+        """Take the rows of a part that have a positive weight."""
+        short = classes.astype(np.min_scalar_type(part.n_classes))
+        if part.active is not None:
+            hashes, short = hashes[part.active], short[part.active]
+        return cls(hashes, short)
+
+    @classmethod
+    def joined(cls, several: Sequence[Self]) -> Self:
+        """Put rows together."""
+        if len(several) == 1:
+            return several[0]
+        return cls(
+            np.concatenate([one.hashes for one in several]),
+            np.concatenate([one.classes for one in several]),
+        )
+
+    def by_range(self, n_ranges: int) -> list[Self]:
+        """Split rows by ranges of their hashes, all of the same width."""
+        if n_ranges == 1:
+            return [self]
+        ranges = ((self.hashes >> HALF_BITS) * np.uint64(n_ranges)) >> HALF_BITS
+        ranges = ranges.astype(np.min_scalar_type(n_ranges))  # short numbers are sorted quickly
+        order = np.argsort(ranges, kind="stable")
+        ends = np.cumsum(np.bincount(ranges, minlength=n_ranges))[:-1]
+        pairs = zip(
+            np.split(self.hashes[order], ends), np.split(self.classes[order], ends), strict=True
+        )
+        return [type(self)(hashes, classes) for hashes, classes in pairs]
+
+
+class Exchange(AnyPass, Generic[R]):
+    """A comparison of all rows by a hash: each range of hashes is settled in one place.
+
+    So no place needs the hashes of all rows. A frozen dataclass whose fields are the arguments.
+    """
+
+    @abstractmethod
+    def split(self, part: Part, state: RowState) -> HashedRows:
+        """Hash the rows of one part."""
+
+    @abstractmethod
+    def settle(self, rows: HashedRows) -> R:
+        """Return the result of all rows whose hashes are in a range."""
+
+    @abstractmethod
+    def merge(self, results: Sequence[R]) -> R:
+        """Combine the results of different ranges."""
+
+    def replay(self, part: Part, state: RowState) -> RowState:
+        """Return the state: there is no effect."""
+        return state
+
+
 class Derivation(ABC):
     """Makes another part of the same rows.
 
@@ -88,6 +157,9 @@ class Runner(Protocol):
 
     def run(self, task: Pass[R]) -> R:
         """Run a pass over all parts, and merge the results."""
+
+    def exchange(self, task: Exchange[R]) -> R:
+        """Compare the rows of all parts, and merge the results of all ranges of hashes."""
 
     def configure(self, setting: Setting) -> None:
         """Set the setting of all parts."""

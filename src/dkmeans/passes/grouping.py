@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from dkmeans.exact.grids import SquareGrid
 from dkmeans.exact.group_sums import GroupSums, KeyedSums
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.distances import on_far_side
+from dkmeans.kernels.distances import FarSide
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import GroupSumsPass, KeyedSumsPass
 from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
@@ -71,13 +72,14 @@ class SumSides(GroupSumsPass):
         """Visit one part."""
         own = group_codes(part, state)
         halves = np.full_like(own, NO_CELL)
+        sparse, loops = sp.issparse(part.X), part.loops
+        is_far = FarSide(self.middles, self.directions, sparse=sparse, loops=loops)
 
         def task(tile: slice) -> None:
             group, found = look_up(own[tile], self.codes)
             rows, group = np.flatnonzero(found), group[found]
             if len(rows):
-                here = part.X[tile], rows, self.middles, self.directions, group
-                halves[tile][rows] = 2 * group + on_far_side(*here, part.loops)
+                halves[tile][rows] = 2 * group + is_far(part.X[tile], rows, group)
 
         part.for_tiles(task, 1)
         return state, sum_rows(part, halves)

@@ -108,7 +108,9 @@ class FindMargins(MarginPass[Indices]):
             lambda: pack(centers, sparse=sparse, loops=part.loops, classes=classes, n_terms=n_terms)
         )
         distances = OwnDistances(centers, sparse=sparse, loops=part.loops)
-        takes_part = np.isin(state.classes, classes)
+        has_prototype = np.zeros(part.n_classes, dtype=bool)
+        has_prototype[classes] = True
+        takes_part = has_prototype[state.classes]
         if part.active is not None:
             takes_part &= part.active
         members = None if self.batch is None else self.batch.members(state)

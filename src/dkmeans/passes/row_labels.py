@@ -10,7 +10,7 @@ from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.class_distances import ClassDistances
-from dkmeans.kernels.rowhash import hash_rows
+from dkmeans.kernels.rowhash import Hashes, hash_rows, salted
 from dkmeans.kernels.tally import group_totals
 from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Part
@@ -21,18 +21,56 @@ from dkmeans.prototypes import Prototypes
 
 
 @dataclass(frozen=True)
-class HashRows(PiecesPass[np.uint64]):
-    """Hash all rows; identical rows get the same hash."""
+class FoundRows(Record):
+    """Rows with some hashes, by ascending number."""
 
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
+    rows: Indices  # numbers among all rows
+    hashes: Hashes
+    classes: Indices  # as the user gave them
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class FindRows(Pass[FoundRows]):
+    """Find the rows of a positive weight that have one of some hashes."""
+
+    hashes: Hashes  # ascending
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, FoundRows]:
         """Visit one part."""
-        found = np.empty(len(part), dtype=np.uint64)
+        hashes = hash_part(part)
+        there = np.isin(hashes, self.hashes)
+        if part.active is not None:
+            there &= part.active
+        rows = np.flatnonzero(there)
+        weights = np.ones(len(rows)) if part.weights is None else part.weights[rows]
+        numbers = part.numbering.of(rows)
+        return state, FoundRows(numbers, hashes[rows], part.given[rows], weights)
 
-        def task(tile: slice) -> None:
-            found[tile] = hash_rows(part.X[tile], part.loops)
+    def merge(self, results: Sequence[FoundRows]) -> FoundRows:
+        """Put the rows in order."""
+        names = ("rows", "hashes", "classes", "weights")
+        found = [np.concatenate([getattr(one, name) for one in results]) for name in names]
+        order = np.argsort(found[0], kind="stable")
+        return FoundRows(*(array[order] for array in found))
 
-        part.for_tiles(task, 1)
-        return state, Pieces.of(part, found)
+
+@dataclass(frozen=True)
+class DigestRows(Pass[int]):
+    """Compute a checksum of all rows in their order, with classes and weights."""
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, int]:
+        """Visit one part."""
+        weights = np.ones(len(part)) if part.weights is None else part.weights
+        found = np.zeros(len(part), dtype=np.uint64)
+        numbers = part.numbering.of(np.arange(len(part)))
+        for values in (numbers, hash_part(part), state.classes, weights.astype(np.float64)):
+            found = salted(found ^ values.view(np.uint64), 1)
+        return state, int(found.sum())  # modulo 2^64, in any order
+
+    def merge(self, results: Sequence[int]) -> int:
+        """Add up."""
+        return sum(results) % 2**64
 
 
 @dataclass(frozen=True)
@@ -92,17 +130,6 @@ class GivenClasses(PiecesPass[np.intp]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
         """Visit one part."""
         return state, Pieces.of(part, part.given)
-
-
-@dataclass(frozen=True)
-class RowClasses(PiecesPass[np.intp]):
-    """Return the classes of all rows; identical rows have one class."""
-
-    needs_rows = False
-
-    def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.intp]]:
-        """Visit one part."""
-        return state, Pieces.of(part, state.classes)
 
 
 @dataclass(frozen=True)
@@ -242,6 +269,17 @@ class FindOverlaps(Pass[list[Indices]]):
     def merge(self, results: Sequence[list[Indices]]) -> list[Indices]:
         """Put the rows of each group in order."""
         return [np.sort(np.concatenate(rows)) for rows in zip(*results, strict=True)]
+
+
+def hash_part(part: Part) -> Hashes:
+    """Hash all rows of a part; identical rows get the same hash."""
+    found = np.empty(len(part), dtype=np.uint64)
+
+    def task(tile: slice) -> None:
+        found[tile] = hash_rows(part.X[tile], part.loops)
+
+    part.for_tiles(task, 1)
+    return found
 
 
 def _overlapping(part: Part, state: RowState, prototypes: Prototypes) -> Indices:

@@ -45,14 +45,17 @@ class GatherHashes(Pass[DistinctHashes]):
         Magnitude of each column.
     limits : array of shape (n_classes,)
         Largest hash of each class.
+    salt : int
+        Of the hashes.
     """
 
     largest: Floats
     limits: Hashes
+    salt: int = 0
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, DistinctHashes]:
         """Visit one part."""
-        hashes, drawn = _drawn(part, state, self.largest, self.limits)
+        hashes, drawn = _drawn(part, state, self.largest, self.limits, self.salt)
         return state, DistinctHashes.of(state.classes[drawn], hashes[drawn])
 
     def merge(self, results: Sequence[DistinctHashes]) -> DistinctHashes:
@@ -76,6 +79,8 @@ class Draw(Derivation):
     factors : array of shape (n_classes,)
         Factors on the weights, powers of two or numbers with few digits: the rows of a class that
         is drawn more often than others count less.
+    salt : int
+        Of the hashes.
     """
 
     needs_rows = True
@@ -85,10 +90,11 @@ class Draw(Derivation):
     lowest: Hashes
     limits: Hashes
     factors: Floats
+    salt: int = 0
 
     def derive(self, part: Part, state: RowState) -> tuple[Part, RowState]:
         """Return a part with the drawn rows, numbered from the start of each run."""
-        hashes, drawn = _drawn(part, state, self.largest, self.limits)
+        hashes, drawn = _drawn(part, state, self.largest, self.limits, self.salt)
         rows = np.flatnonzero(drawn & (hashes >= self.lowest[state.classes]))
         classes = state.classes[rows]
         weights = None if part.weights is None else part.weights[rows]
@@ -176,15 +182,21 @@ class FindWrong(Pass[WrongRows]):
         return WrongRows(rows[order], weights[order])
 
 
-def _drawn(
-    part: Part, state: RowState, largest: Floats, limits: Hashes
-) -> tuple[Hashes, npt.NDArray[np.bool_]]:
-    """Return the hashes of rows, and which rows have a positive weight and a hash in the limit."""
+def row_hashes(part: Part, largest: Floats, salt: int = 0) -> Hashes:
+    """Return the sampling hashes of all rows of a part."""
     hashes = np.empty(len(part), dtype=np.uint64)
 
     def task(tile: slice) -> None:
-        hashes[tile] = salted(sampling_hashes(part.X[tile], largest, part.loops), 0)
+        hashes[tile] = salted(sampling_hashes(part.X[tile], largest, part.loops), salt)
 
     part.for_tiles(task, 1)
+    return hashes
+
+
+def _drawn(
+    part: Part, state: RowState, largest: Floats, limits: Hashes, salt: int = 0
+) -> tuple[Hashes, npt.NDArray[np.bool_]]:
+    """Return the hashes of rows, and which rows have a positive weight and a hash in the limit."""
+    hashes = row_hashes(part, largest, salt)
     drawn = hashes <= limits[state.classes]
     return hashes, drawn if part.active is None else drawn & part.active

@@ -139,18 +139,11 @@ class FindExemplars(Pass[Exemplars]):
     """Find, for each prototype, the nearest row of its cell and class.
 
     Rows are compared by reference distance, then by values, then by index: the order of rows
-    matters only for the choice among identical rows.
-
-    Parameters
-    ----------
-    prototypes : Prototypes
-        Labels must refer to these.
-    left_out : array
-        Numbers, among all rows, of rows that must not be chosen.
+    matters only for the choice among identical rows. A row is not chosen for a class that it was
+    not given.
     """
 
-    prototypes: Prototypes
-    left_out: Indices
+    prototypes: Prototypes  # labels must refer to these
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Exemplars]:
         """Visit one part."""
@@ -192,9 +185,9 @@ class FindExemplars(Pass[Exemplars]):
     def _eligible(self, part: Part, state: RowState) -> Bools:
         labels = state.cells.labels
         eligible = (labels >= 0) & (self.prototypes.classes[labels] == state.classes)
+        eligible &= state.classes == part.given
         if part.active is not None:
             eligible &= part.active
-        eligible[part.local(self.left_out)] = False
         return eligible
 
 

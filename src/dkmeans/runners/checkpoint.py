@@ -8,12 +8,12 @@ from the journal, without reading the rows, until the journal ends. Then the row
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
-from dkmeans.passes.contract import AnyPass, Derivation, Pass, Runner
+from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass, Runner
 from dkmeans.passes.part import Setting
 from dkmeans.runners.checkpoint_file import (
     CheckpointError,
@@ -85,7 +85,7 @@ class Journal:
         """Return whether results still come from the journal."""
         return self._next < len(self._entries)
 
-    def result(self, task: Pass[R]) -> R:
+    def result(self, task: Pass[R] | Exchange[R]) -> R:
         """Return the next result from the journal."""
         name, result = self._entries[self._next]
         if name != type(task).__name__:
@@ -96,7 +96,7 @@ class Journal:
         self._next += 1
         return cast(R, decode(result, self._arrays))
 
-    def note(self, task: Pass[R], result: R) -> None:
+    def note(self, task: Pass[R] | Exchange[R], result: R) -> None:
         """Add a result, and write the journal if the interval has passed."""
         self._entries.append((type(task).__name__, encode(result, self._arrays)))
         self._next += 1
@@ -155,16 +155,23 @@ class JournalRunner:
 
     def run(self, task: Pass[R]) -> R:
         """Run a pass, or take its result from the journal."""
+        return self._result(task, lambda runner: runner.run(task))
+
+    def exchange(self, task: Exchange[R]) -> R:
+        """Compare the rows of all parts, or take the result from the journal."""
+        return self._result(task, lambda runner: runner.exchange(task))
+
+    def _result(self, task: Pass[R] | Exchange[R], compute: Callable[[Runner], R]) -> R:
         journal = self._journal
         if journal is None:
-            return self._present().run(task)
+            return compute(self._present())
         if journal.is_replaying():
             result = journal.result(task)
             self._log.add(task)
             if not journal.is_replaying():
                 journal.catch_up()
             return result
-        result = self._present().run(task)
+        result = compute(self._present())
         self._log.add(task)
         journal.note(task, result)
         return result

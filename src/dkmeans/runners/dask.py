@@ -9,123 +9,51 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NoReturn, Protocol, TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from distributed import Client, KilledWorker, wait
 
 from dkmeans.data.blocks import Batch
 from dkmeans.data.dask_collections import raise_unreadable
-from dkmeans.passes.contract import AnyPass, Derivation, Pass
+from dkmeans.kernels.block import Floats
+from dkmeans.kernels.tally import TotalsGrid
+from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.runners.dask_worker import (
     FIRST_SET,
     BuildParts,
     ConfigureParts,
     DeriveParts,
+    DropKept,
     Holder,
     InspectPartitions,
     KeepResult,
     MergePeers,
-    Peer,
-    Pending,
     ReplayPasses,
     Request,
     RunPass,
+    SettleRange,
+    SplitRows,
+    SumSampleWeights,
     TakeResult,
 )
 from dkmeans.runners.merging import merge_all
+from dkmeans.runners.partitions import Partitions, balance
 from dkmeans.runners.replay import ReplayLog
+from dkmeans.runners.worker_proxy import POLL_S, AnyFuture, ClusterError, LostError, WorkerProxy
 
 R = TypeVar("R")
 MIN_TREE_WORKERS = 9  # with fewer, the driver merges the results of all workers
 MAX_DEATHS = 4  # consecutive worker deaths tolerated per partition
-POLL_S = 5.0  # seconds after which to check whether an answer can still come
+MAX_ATTEMPTS = 2 * MAX_DEATHS  # to let workers exchange rows while some of them die
 NO_WORKERS_TIMEOUT_S = 300.0
 _logger = logging.getLogger("dkmeans")
 
 
-class ClusterError(RuntimeError):
-    """The cluster cannot continue a fit.
-
-    Its workers keep dying, there are none, or it was closed or restarted during the fit.
-    """
-
-
-class _LostError(Exception):
-    """A worker is lost, with all its parts."""
-
-
-class _Future(Protocol):
-    """Protocol: the methods used of Dask's futures."""
-
-    key: str
-    status: str
-
-    def result(self) -> Peer:
-        """Wait for the result."""
-
-    def exception(self) -> Exception:
-        """Return what went wrong."""
-
-
-class WorkerProxy:
-    """Partitions that one worker holds.
-
-    Parameters
-    ----------
-    numbers : list of int
-        Of the partitions.
-    future : Future
-        Of an actor that runs a `Holder`.
-    """
-
-    def __init__(self, numbers: list[int], future: _Future) -> None:
-        self.numbers, self.future = numbers, future
-        self._actor: Peer | None = None
-
-    def ask(self, request: Request[R]) -> Callable[[], R]:
-        """Start a call, and return a function that waits for its result."""
-        try:
-            pending = self.peer.answer(request)
-        except Exception as problem:
-            return partial(_raise_lost, problem)
-        return partial(self._result, pending)
-
-    @property
-    def peer(self) -> Peer:
-        """Proxy by which another worker can call this one."""
-        if self._actor is None:
-            self._actor = self.future.result()
-        return self._actor
-
-    def settle(self) -> None:
-        """Wait until the scheduler knows of the loss, so that it does not use the worker."""
-        end = time.monotonic() + POLL_S
-        while self.future.status == "finished" and time.monotonic() < end:
-            time.sleep(0.01)
-
-    def _result(self, pending: Pending[R]) -> R:
-        while True:
-            try:
-                answer = pending.result(timeout=POLL_S)
-                break
-            except TimeoutError as problem:
-                # There may never be an answer if a whole machine is lost.
-                if self.future.status != "finished":
-                    raise _LostError("no answer") from problem
-            except Exception as problem:
-                raise _LostError(str(problem)) from problem
-        if answer.error is not None:
-            raise answer.error
-        return answer.results[0]
-
-
 RequestFor: TypeAlias = Callable[[WorkerProxy], Request[R]]
-
-
-def _raise_lost(problem: Exception) -> NoReturn:
-    raise _LostError(str(problem)) from problem
+Inspection: TypeAlias = Callable[[Batch], tuple[R, npt.NDArray[np.integer]]]
 
 
 @dataclass
@@ -143,12 +71,11 @@ class Crew:
     Parameters
     ----------
     client : Client
-    partitions : sequence of futures
-        Of a `Batch` each.
+    partitions : Partitions
     """
 
-    def __init__(self, client: Client, partitions: Sequence[_Future]) -> None:
-        self.client, self._partitions = client, list(partitions)
+    def __init__(self, client: Client, partitions: Partitions) -> None:
+        self.client, self._partitions = client, partitions
         self._build: BuildParts | None = None
         self._sets: dict[int, _Set] = {}
         self._numbers = itertools.count(FIRST_SET + 1)
@@ -157,13 +84,14 @@ class Crew:
         self._deaths: dict[int, int] = {}  # consecutive ones, by partition
         self._workers: list[WorkerProxy] = []
 
-    def inspect(self, make: Callable[[int], Callable[[Batch], R]]) -> list[R]:
+    def inspect(self, make: Callable[[int], Inspection[R]]) -> list[R]:
         """Let workers hold the partitions, and apply a function to each partition.
 
-        `make` returns the function, given the number of threads per worker.
+        `make` returns the function, given the number of threads per worker. The function returns
+        an entry for each row, too, which stays with the worker.
         """
         with self._connected():
-            self._workers = self._hold(range(len(self._partitions)))
+            self._workers = self._hold(range(len(self._partitions)), self._balanced)
             function = make(threads_per_worker(self.client))
         found: dict[int, R] = {}
         for some in self._ask_all(InspectPartitions(function)):
@@ -177,11 +105,11 @@ class Crew:
         reference cycles, and an error that the client knows refers to all that was in use.
         """
         self._cancel([worker.future for worker in self._workers])  # these depend on the others
-        self._cancel(self._partitions)
+        self._cancel(self._partitions.owned)
 
     def build(self, request: BuildParts) -> "DaskRunner":
         """Make parts of all partitions; those that are left out are dropped."""
-        self._ask(lambda worker: request.limited_to(worker.numbers))
+        self._ask(lambda worker: request.on(worker.numbers, worker.n_threads))
         self._build = request
         self._sets[FIRST_SET] = _Set(None)
         return DaskRunner(self, FIRST_SET)
@@ -194,6 +122,46 @@ class Crew:
             found = self._run_in_groups(TakeResult(number, task, next(self._calls)))
         self._sets[number].log.add(task)
         return merge_all(task, itertools.chain(*found))
+
+    def exchange(self, number: int, task: Exchange[R]) -> R:
+        """Compare the rows of a set: each worker settles one range of hashes."""
+        for _ in range(MAX_ATTEMPTS):
+            call, count = next(self._calls), len(self._workers)
+            self._ask_all(SplitRows(number, task, call, count))  # replaces lost workers
+            if len(self._workers) == count:
+                found = self._settled(task, call)
+                if found is not None:
+                    self._ask_all(DropKept())
+                    return task.merge(found)
+        raise ClusterError(
+            "The workers of the Dask cluster cannot send rows to each other: check that they can "
+            "connect to each other's addresses."
+        )
+
+    def _settled(self, task: Exchange[R], call: int) -> list[R] | None:
+        """Let each worker settle its range; None if one of them does not answer."""
+        found: list[R] = []
+        with self._connected():
+            pending = []
+            for at, worker in enumerate(self._workers):
+                peers = [other.peer for other in self._workers if other is not worker]
+                pending.append(worker.ask(SettleRange(task, call, at, peers)))
+            answers = []
+            for wait_for in pending:  # all of them, so that no worker is busy afterwards
+                try:
+                    answers.append(wait_for())
+                except LostError:
+                    answers.append(None)
+        for answer in answers:
+            if answer is None:
+                return None
+            found += answer
+        return found
+
+    def sample_weights(self, grid: TotalsGrid | None, n_cells: int) -> Floats:
+        """Sum the weights of the rows of each cell in the user's terms, or count the rows."""
+        found = np.sum(self._ask_all(SumSampleWeights(grid, n_cells)), axis=0)
+        return np.asarray(found) if grid is None else grid.totals(found)
 
     def configure(self, number: int, setting: Setting) -> None:
         """Set the setting of all parts of a set."""
@@ -238,7 +206,7 @@ class Crew:
             for group, wait_for in merging:
                 try:
                     merged = wait_for()
-                except _LostError:
+                except LostError:
                     merged = None
                 found += self._ask(_same(take), group) if merged is None else [merged]
         return found
@@ -258,7 +226,7 @@ class Crew:
                 for worker, wait_for in [(one, one.ask(request_for(one))) for one in todo]:
                     try:
                         results.append(wait_for())
-                    except _LostError as problem:
+                    except LostError as problem:
                         self._note_loss(worker, problem)
                         died.update(worker.numbers)
                         lost.append(worker)
@@ -266,11 +234,11 @@ class Crew:
         self._deaths = {n: count for n, count in self._deaths.items() if n in died}
         return results
 
-    def _cancel(self, futures: Sequence[_Future]) -> None:
+    def _cancel(self, futures: Sequence[AnyFuture]) -> None:
         with suppress(Exception):  # an unreachable cluster holds nothing to cancel
             self.client.cancel([one for one in futures if one.status != "cancelled"])
 
-    def _note_loss(self, worker: WorkerProxy, problem: _LostError) -> None:
+    def _note_loss(self, worker: WorkerProxy, problem: LostError) -> None:
         worker.settle()
         self._check_connection(problem)
         _logger.warning("A worker was lost (%s); its rows are read again.", problem)
@@ -293,7 +261,7 @@ class Crew:
                 "The Dask client was closed, or lost its scheduler, while the fit was running (its "
                 f"status is {self.client.status!r}): connect a client and fit again."
             ) from problem
-        if any(future.status == "cancelled" for future in self._partitions):
+        if self._partitions.are_lost():
             raise ClusterError(
                 "The Dask cluster dropped the rows while the fit was running: it was restarted, or "
                 "lost data that it cannot compute again; load the data and fit again."
@@ -313,7 +281,7 @@ class Crew:
                 for worker, wait_for in [(one, one.ask(request_for(one))) for one in restored]:
                     try:
                         wait_for()
-                    except _LostError as problem:
+                    except LostError as problem:
                         self._note_loss(worker, problem)
                         lost.append(worker)
                 restored = [worker for worker in restored if worker not in lost]
@@ -325,7 +293,7 @@ class Crew:
         build = self._build
         if build is None:
             return
-        yield lambda worker: build.limited_to(worker.numbers)
+        yield lambda worker: build.on(worker.numbers, worker.n_threads)
         for number, one in self._sets.items():
             if one.origin is not None:
                 source, derivation = one.origin
@@ -344,39 +312,63 @@ class Crew:
                 "need more memory, or smaller partitions."
             )
 
-    def _hold(self, numbers: Iterable[int]) -> list[WorkerProxy]:
-        """Find the worker of each partition, and start a holder on each worker."""
-        futures = {number: self._partitions[number] for number in numbers}
-        self._wait(list(futures.values()))
-        for number, future in futures.items():
-            if future.status == "error":
-                _raise_unreadable(number, future.exception())
-        where = self.client.who_has(list(futures.values()))
+    def _balanced(self, where: dict[int, str]) -> dict[int, str]:
+        """Choose a worker for each partition, so that none has much more than its share."""
+        keys = {number: self._partitions.futures[number][0].key for number in where}
+        n_bytes = self.client.nbytes(list(keys.values()), summary=False)
+        sizes = {number: n_bytes.get(key, 0) for number, key in keys.items()}
+        return balance(where, sizes, self.client.nthreads())
+
+    def _hold(
+        self,
+        numbers: Iterable[int],
+        place: Callable[[dict[int, str]], dict[int, str]] = dict,
+    ) -> list[WorkerProxy]:
+        """Start a holder on each worker, of the partitions that it has, or that it is given.
+
+        Parameters
+        ----------
+        numbers : iterable of int
+            Of the partitions.
+        place : callable, optional
+            Chooses the workers of partitions, given those that have them.
+        """
+        partitions = self._partitions
+        futures = {number: partitions.futures[number] for number in numbers}
+        self._wait([one for some in futures.values() for one in some])
+        for number, some in futures.items():
+            for future in some:
+                if future.status == "error":
+                    _raise_unreadable(number, future.exception())
+        where = self.client.who_has([some[0] for some in futures.values()])
+        there = {n: min(where.get(some[0].key) or (), default="") for n, some in futures.items()}
         by_worker: dict[str, list[int]] = {}
-        for number, future in futures.items():
-            workers = where.get(future.key) or ()
-            by_worker.setdefault(min(workers, default=""), []).append(number)
-        held = []
+        for number, worker in place(there).items():
+            by_worker.setdefault(worker, []).append(number)
+        held, n_threads = [], self.client.nthreads()
+        least = min(n_threads.values(), default=1)
         for worker, mine in sorted(by_worker.items()):
             actor = self.client.submit(
                 Holder,
                 mine,
-                [self._partitions[number] for number in mine],
+                [partitions.columns[number] for number in mine],
+                partitions.read,
                 actor=True,
                 pure=False,
                 workers=[worker] if worker else None,
                 allow_other_workers=bool(worker),
             )
-            held.append(WorkerProxy(mine, actor))
+            held.append(WorkerProxy(mine, actor, n_threads.get(worker, least)))
         self._wait([one.future for one in held])
         return held
 
-    def _wait(self, futures: list[_Future]) -> None:
+    def _wait(self, futures: list[AnyFuture]) -> None:
         """Wait for futures, with a timeout if no worker can compute them."""
         last = time.monotonic()
-        while True:
+        pending = [one for one in futures if one.status == "pending"]  # most of them are not
+        while pending:
             try:
-                wait(futures, timeout=min(POLL_S, NO_WORKERS_TIMEOUT_S))
+                wait(pending, timeout=min(POLL_S, NO_WORKERS_TIMEOUT_S))
                 return
             except TimeoutError as problem:
                 now = time.monotonic()
@@ -405,6 +397,10 @@ class DaskRunner:
     def run(self, task: Pass[R]) -> R:
         """Run a pass over all parts, and merge the results."""
         return self._crew.run(self._number, task)
+
+    def exchange(self, task: Exchange[R]) -> R:
+        """Compare the rows of all parts."""
+        return self._crew.exchange(self._number, task)
 
     def configure(self, setting: Setting) -> None:
         """Set the setting of all parts."""

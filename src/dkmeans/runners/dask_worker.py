@@ -1,18 +1,24 @@
 """Code that runs on a Dask worker: the parts it holds, and requests about them."""
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from inspect import iscoroutine
+from itertools import chain
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dkmeans.data.blocks import Batch
+from dkmeans.data.dask_collections import raise_unreadable
 from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.kernels.threads import single_threaded_blas
-from dkmeans.passes.contract import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Exchange, HashedRows, Pass
 from dkmeans.passes.part import Part, Setting
+from dkmeans.runners.allocator import allocator
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import merge_all
 
@@ -21,13 +27,35 @@ PEER_TIMEOUT_S = 60.0  # to fetch a result that another worker has
 FIRST_SET = 0  # number of the set of parts built from the partitions
 
 
+ReadColumns: TypeAlias = Callable[..., Batch]  # given the number of a partition and its columns
+
+
 @dataclass
 class Holdings:
     """Partitions and parts that one worker holds."""
 
-    batches: dict[int, Batch]  # by index of the partition, until parts are built
+    columns: dict[int, tuple[Any, ...]]  # by number of the partition, until they are read
+    read: ReadColumns
+    batches: dict[int, Batch] = field(default_factory=dict)  # until parts are built
     sets: dict[int, LocalRunner] = field(default_factory=dict)  # of parts
-    results: dict[int, list[Any]] = field(default_factory=dict)  # of the last pass, by its call
+    kept: dict[int, list[Any]] = field(default_factory=dict)  # for other workers, by call
+    sample_weights: Floats | None = None  # of the rows of the first set, in the user's terms
+    entries: dict[int, npt.NDArray[np.integer]] = field(default_factory=dict)  # see `PartPlan`
+
+    def batch(self, number: int) -> Batch:
+        """Return a partition; errors name it."""
+        if number not in self.batches:
+            try:
+                self.batches[number] = self.read(number, *self.columns.pop(number))
+            except Exception as problem:
+                raise_unreadable(number, problem)
+        return self.batches[number]
+
+    def drop(self) -> None:
+        """Drop the partitions."""
+        self.entries.clear()
+        self.columns.clear()
+        self.batches.clear()
 
 
 class Request(ABC, Generic[R]):
@@ -53,12 +81,16 @@ class Holder:
     ----------
     numbers : list of int
         Of the partitions that it holds.
-    batches : list of Batch
-        The partitions.
+    columns : list of tuples
+        What `read` converts to a batch, for each partition.
+    read : callable
     """
 
-    def __init__(self, numbers: list[int], batches: list[Batch]) -> None:
-        self._holdings = Holdings(dict(zip(numbers, batches, strict=True)))
+    def __init__(
+        self, numbers: list[int], columns: list[tuple[Any, ...]], read: ReadColumns
+    ) -> None:
+        self._holdings = Holdings(dict(zip(numbers, columns, strict=True)), read)
+        allocator.keep_memory_for(self)
 
     def answer(self, request: Request[R]) -> Answer[R]:
         """Execute a request.
@@ -70,25 +102,41 @@ class Holder:
         except Exception as error:
             return Answer(error, [])
 
+    async def kept(self, call: int, at: int) -> list[Any]:
+        """Return what a request kept for other workers, in a list; empty if it is not there.
+
+        This runs beside `answer`: workers that wait for each other do not block each other.
+        """
+        return self._holdings.kept.get(call, [])[at : at + 1]
+
 
 @dataclass(frozen=True)
 class InspectPartitions(Request[dict[int, R]]):
-    """Apply a function to every partition."""
+    """Apply a function to every partition; it returns an entry for each row, too."""
 
-    function: Callable[[Batch], R]
+    function: Callable[[Batch], tuple[R, npt.NDArray[np.integer]]]
 
     def execute(self, holdings: Holdings) -> dict[int, R]:
-        """Return results by number of the partition."""
-        return {number: self.function(batch) for number, batch in holdings.batches.items()}
+        """Return results by number of the partition, and keep the entries of the rows."""
+        found = {}
+        for number in [*holdings.batches, *holdings.columns]:
+            found[number], entries = self.function(holdings.batch(number))
+            holdings.entries[number] = entries
+        return found
 
 
 @dataclass(frozen=True)
 class PartPlan:
-    """Data of a part, besides the rows of its partition."""
+    """Data of a part, besides the rows of its partition.
+
+    Classes and weights have one value for each entry of the partition: rows with the same label
+    and weight share an entry.
+    """
 
     start: int
     classes: npt.NDArray[np.int32]
     weights: Floats | None
+    sample_weights: Floats | None  # in the user's terms
 
 
 @dataclass(frozen=True)
@@ -101,36 +149,48 @@ class BuildParts(Request[None]):
         By number of the partition; other partitions are dropped.
     prepare : callable
         Converts a partition to rows.
-    n_classes, n_threads, memory_mb : of all parts
+    inspect : callable
+        Finds the entries of the rows of a partition, where they are not known.
+    n_classes, memory_mb : of all parts
+    n_threads : int or None
+        None means those of the worker.
     """
 
     plans: dict[int, PartPlan]
     prepare: Callable[[Batch], Matrix]
+    inspect: Callable[[Batch], tuple[Any, npt.NDArray[np.integer]]]
     n_classes: int
-    n_threads: int
+    n_threads: int | None
     memory_mb: float | None
 
     def execute(self, holdings: Holdings) -> None:
         """Make the first set: one part, as every further one takes time in every pass."""
-        parts = [
-            Part.of(
-                self.prepare(holdings.batches.pop(number)),
-                plan.classes.astype(np.intp),
-                plan.weights,
+        parts, sample_weights = [], []
+        for number, plan in sorted(self.plans.items()):
+            batch = holdings.batch(number)
+            entries = holdings.entries.pop(number, None)
+            if entries is None:  # a worker was lost
+                _, entries = self.inspect(batch)
+            part = Part.of(
+                self.prepare(batch),
+                plan.classes[entries].astype(np.intp),
+                None if plan.weights is None else plan.weights[entries],
                 n_classes=self.n_classes,
                 start=plan.start,
-                n_threads=self.n_threads,
+                n_threads=self.n_threads or 1,
                 memory_mb=self.memory_mb,
             )
-            for number, plan in sorted(self.plans.items())
-        ]
+            parts.append(part)
+            if plan.sample_weights is not None:
+                sample_weights.append(plan.sample_weights[entries])
+        holdings.sample_weights = np.concatenate(sample_weights) if sample_weights else None
         holdings.sets = {FIRST_SET: LocalRunner([Part.joined(parts)] if parts else [])}
-        holdings.batches.clear()
+        holdings.drop()
 
-    def limited_to(self, numbers: list[int]) -> "BuildParts":
-        """Return the request for some partitions."""
+    def on(self, numbers: list[int], n_threads: int) -> "BuildParts":
+        """Return the request for the partitions of a worker with so many threads."""
         plans = {number: self.plans[number] for number in numbers if number in self.plans}
-        return BuildParts(plans, self.prepare, self.n_classes, self.n_threads, self.memory_mb)
+        return replace(self, plans=plans, n_threads=self.n_threads or n_threads)
 
 
 @dataclass(frozen=True)
@@ -181,6 +241,9 @@ class Peer(Protocol):
     def answer(self, request: Request[R]) -> "Pending[R]":
         """Start a call."""
 
+    def kept(self, call: int, at: int) -> Any:
+        """Start to fetch what was kept."""
+
 
 class Pending(Protocol[R]):
     """Protocol: the methods used of the futures that an actor returns."""
@@ -199,7 +262,7 @@ class KeepResult(Request[None]):
 
     def execute(self, holdings: Holdings) -> None:
         """Keep the result instead of the one before."""
-        holdings.results = {self.call: RunPass(self.number, self.task).execute(holdings)}
+        holdings.kept = {self.call: [RunPass(self.number, self.task).execute(holdings)]}
 
 
 @dataclass(frozen=True)
@@ -212,9 +275,10 @@ class TakeResult(Request[list[R]]):
 
     def execute(self, holdings: Holdings) -> list[R]:
         """Return the merged result in a list, which is empty if there are no parts."""
-        if self.call not in holdings.results:
+        if self.call not in holdings.kept:
             KeepResult(self.number, self.task, self.call).execute(holdings)
-        return holdings.results[self.call]
+        found: list[R] = holdings.kept[self.call][0]
+        return found
 
 
 @dataclass(frozen=True)
@@ -226,15 +290,91 @@ class MergePeers(Request[list[R] | None]):
 
     def execute(self, holdings: Holdings) -> list[R] | None:
         """Return the merged result in a list; None if another worker does not answer."""
-        try:
-            pending = [peer.answer(self.take) for peer in self.peers]
-            answers = [one.result(timeout=PEER_TIMEOUT_S) for one in pending]
-        except Exception:  # lost, or about to be: the driver asks each of them
+        others = fetch(self.peers, self.take.call, 0)
+        if others is None:  # the driver asks each of them
             return None
-        if any(answer.error is not None for answer in answers):
-            return None
-        results = self.take.execute(holdings) + [r for one in answers for r in one.results[0]]
+        results = self.take.execute(holdings) + list(chain(*others))
         return [merge_all(self.take.task, results)] if results else []
+
+
+@dataclass(frozen=True)
+class SplitRows(Request[None]):
+    """Hash the rows of a set, and keep them by range of hashes for `SettleRange`."""
+
+    number: int
+    task: Exchange[Any]
+    call: int
+    n_ranges: int
+
+    def execute(self, holdings: Holdings) -> None:
+        """Keep a list of rows for each range."""
+        runner = holdings.sets[self.number]
+        pairs = zip(runner.parts, runner.states, strict=True)
+        split = [self.task.split(*pair).by_range(self.n_ranges) for pair in pairs]
+        ranges = range(self.n_ranges)
+        holdings.kept = {self.call: [[one[at] for one in split] for at in ranges]}
+
+
+@dataclass(frozen=True)
+class SettleRange(Request[list[R] | None]):
+    """Compare the rows in one range of hashes, which all workers have kept."""
+
+    task: Exchange[R]
+    call: int
+    at: int
+    peers: list[Peer]
+
+    def execute(self, holdings: Holdings) -> list[R] | None:
+        """Return the result in a list; empty without rows, None if a worker does not answer."""
+        others = fetch(self.peers, self.call, self.at)
+        if others is None:
+            return None
+        rows = [*chain(*holdings.kept[self.call][self.at : self.at + 1]), *chain(*others)]
+        return [self.task.settle(HashedRows.joined(rows))] if rows else []
+
+
+@dataclass(frozen=True)
+class DropKept(Request[None]):
+    """Drop what was kept for other workers."""
+
+    def execute(self, holdings: Holdings) -> None:
+        """Drop it."""
+        holdings.kept = {}
+
+
+@dataclass(frozen=True)
+class SumSampleWeights(Request[Floats]):
+    """Sum the weights of the rows of each cell in the user's terms, or count the rows."""
+
+    grid: TotalsGrid | None  # None counts the rows
+    n_cells: int
+
+    def execute(self, holdings: Holdings) -> Floats:
+        """Return slices of sums, or counts."""
+        states = holdings.sets[FIRST_SET].states
+        cells = np.concatenate([np.zeros(0, np.intp), *(state.cells.labels for state in states)])
+        if self.grid is None:
+            return np.bincount(cells, minlength=self.n_cells).astype(np.float64)
+        assert holdings.sample_weights is not None or not len(cells)
+        weights = np.zeros(0) if holdings.sample_weights is None else holdings.sample_weights
+        return self.grid.slices(cells, weights, self.n_cells)
+
+
+def fetch(peers: Sequence[Peer], call: int, at: int) -> list[Any] | None:
+    """Return what other workers have kept; None if one of them does not answer or has nothing."""
+    try:
+        pending = [peer.kept(call, at) for peer in peers]
+        found = [_value(one) for one in pending]
+    except Exception:  # lost, or about to be
+        return None
+    return [one[0] for one in found] if all(found) else None
+
+
+def _value(pending: Any) -> Any:
+    """Wait for an answer; that of a holder on the same worker is a coroutine."""
+    if iscoroutine(pending):
+        return asyncio.run(pending)
+    return pending.result(timeout=PEER_TIMEOUT_S)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from dkmeans.passes.contract import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
-from dkmeans.runners.merging import merge_all
+from dkmeans.runners.merging import merge_all, settle_all
 
 R = TypeVar("R")
 
@@ -30,6 +30,11 @@ class LocalRunner:
     def run(self, task: Pass[R]) -> R:
         """Run a pass over all parts, and merge the results."""
         return merge_all(task, self._visit(task))
+
+    def exchange(self, task: Exchange[R]) -> R:
+        """Compare the rows of all parts."""
+        pairs = zip(self.parts, self.states, strict=True)
+        return settle_all(task, (task.split(part, state) for part, state in pairs))
 
     def configure(self, setting: Setting) -> None:
         """Set the setting of all parts."""

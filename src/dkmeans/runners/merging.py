@@ -1,12 +1,16 @@
-"""Merge the results of parts as they arrive."""
+"""Merge the results of parts."""
 
 from collections.abc import Iterable
 from typing import TypeVar
 
-from dkmeans.passes.contract import Pass
+import numpy as np
+
+from dkmeans.passes.contract import Exchange, HashedRows, Pass
 
 R = TypeVar("R")
 MERGE_BATCH = 16  # results merged at a time
+MERGE_BYTES = 1 << 26  # results of this size, together, are merged even if they are fewer
+RANGE_ROWS = 1 << 21  # approximate number of rows that are compared at a time
 
 
 def merge_all(task: Pass[R], results: Iterable[R]) -> R:
@@ -14,6 +18,24 @@ def merge_all(task: Pass[R], results: Iterable[R]) -> R:
     pending: list[R] = []
     for result in results:
         pending.append(result)
-        if len(pending) == MERGE_BATCH:
+        del result  # so that it is freed once it is merged
+        many = len(pending) == MERGE_BATCH
+        if many or (len(pending) > 1 and sum(map(_size, pending)) > MERGE_BYTES):
             pending = [task.merge(pending)]
     return task.merge(pending)
+
+
+def settle_all(task: Exchange[R], parts: Iterable[HashedRows]) -> R:
+    """Compare rows range by range, to save memory."""
+    hashed = list(parts)
+    n_ranges = 1 + sum(len(one.hashes) for one in hashed) // RANGE_ROWS
+    split = [hashed.pop(0).by_range(n_ranges) for _ in range(len(hashed))]  # frees what is split
+    return task.merge(
+        [task.settle(HashedRows.joined(list(some))) for some in zip(*split, strict=True)]
+    )
+
+
+def _size(result: object) -> int:
+    """Return the bytes of the arrays of a result, or of the record that it is."""
+    values = vars(result).values() if hasattr(result, "__dict__") else (result,)
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))

@@ -83,6 +83,7 @@ class RowStore:
         for size in sizes:
             if len(self._files) == 1:
                 yield self._files[0].read(start, start + size)
+                self._files[0].give_back(start, start + size)
             else:
                 values, indices, lengths = self._files
                 counts = lengths.read(start, start + size)
@@ -92,6 +93,8 @@ class RowStore:
                 np.cumsum(counts, out=starts[1:])
                 arrays = values.read(first, last), indices.read(first, last), starts
                 yield sp.csr_array(arrays, shape=(size, self._shape[1]))
+                values.give_back(first, last)
+                indices.give_back(first, last)
                 first = last
             start += size
 
@@ -129,6 +132,7 @@ class _ArrayFile:
         self.dtype, self._shape = like.dtype, like.shape[1:]
         self._item = like.dtype.itemsize * int(np.prod(self._shape))
         self._file: BinaryIO = tempfile.TemporaryFile(prefix="dkmeans-rows-")  # noqa: SIM115
+        self._map: mmap.mmap | None = None  # of the whole file, once it is read
 
     def append(self, array: _Array) -> None:
         """Write an array after those before it."""
@@ -138,24 +142,28 @@ class _ArrayFile:
         """Return a range of the first axis, which is read as it is accessed."""
         if start == stop or not self._item:
             return np.empty((stop - start, *self._shape), self.dtype)
-        self._file.flush()
-        before = start * self._item % mmap.ALLOCATIONGRANULARITY  # maps start at whole pages
-        # Copy-on-write, although nothing is written: loops may be compiled for arrays that can be
-        # written to.
-        content = mmap.mmap(
-            self._file.fileno(),
-            before + (stop - start) * self._item,
-            access=mmap.ACCESS_COPY,
-            offset=start * self._item - before,
-        )
-        if hasattr(mmap, "MADV_WILLNEED"):
-            content.madvise(mmap.MADV_WILLNEED)
+        if self._map is None:
+            self._file.flush()
+            # Copy-on-write, although nothing is written: loops may be compiled for arrays that can
+            # be written to.
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self._advise("MADV_WILLNEED", start, stop)
         count = (stop - start) * self._item // self.dtype.itemsize
-        found = np.frombuffer(content, self.dtype, count, before)
+        found = np.frombuffer(self._map, self.dtype, count, start * self._item)
         return found.reshape(stop - start, *self._shape)
 
+    def give_back(self, start: int, stop: int) -> None:
+        """Let the system take the pages of a range from this process."""
+        self._advise("MADV_DONTNEED", start, stop)
+
+    def _advise(self, advice: str, start: int, stop: int) -> None:
+        if self._map is not None and hasattr(mmap, advice) and stop > start:
+            first = start * self._item // mmap.PAGESIZE * mmap.PAGESIZE
+            self._map.madvise(getattr(mmap, advice), first, stop * self._item - first)
+
     def close(self) -> None:
-        """Remove the file."""
+        """Remove the file; a map of it lasts as long as arrays that were read."""
+        self._map = None
         self._file.close()
 
 

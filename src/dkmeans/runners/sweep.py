@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.block import Indices, Matrix
 from dkmeans.kernels.threads import single_threaded_blas
-from dkmeans.passes.contract import AnyPass, Derivation, Pass
+from dkmeans.passes.contract import AnyPass, Derivation, Exchange, HashedRows, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
 from dkmeans.runners.local import LocalRunner
-from dkmeans.runners.merging import merge_all
+from dkmeans.runners.merging import merge_all, settle_all
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import Action, SpilledPart
 
@@ -56,6 +56,15 @@ class SweepRunner:
         """Run a pass over all parts, and merge the results."""
         with single_threaded_blas:
             return merge_all(task, self._visit(task.visit, task.needs_rows))
+
+    def exchange(self, task: Exchange[R]) -> R:
+        """Compare the rows of all parts."""
+
+        def split(part: Part, state: RowState) -> tuple[RowState, HashedRows]:
+            return state, task.split(part, state)
+
+        with single_threaded_blas:
+            return settle_all(task, self._visit(split, task.needs_rows))
 
     def configure(self, setting: Setting) -> None:
         """Set the setting of all parts."""

@@ -1,7 +1,7 @@
 """Prepare rows on the workers of a Dask cluster for a fit."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,12 +13,14 @@ from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, SourceError
 from dkmeans.data.dask_collections import DaskBlocks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
-from dkmeans.data.value_checks import finite_range
+from dkmeans.data.value_checks import check_weights, finite_range
 from dkmeans.geometry import Geometry, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
 from dkmeans.runners.dask_worker import BuildParts, PartPlan
+from dkmeans.runners.partitions import Partitions
 from dkmeans.sources.out_of_core import cuts
 
 
@@ -57,14 +59,18 @@ class SummarizePartition:
     names: npt.NDArray[np.object_] | None
     n_threads: int
 
-    def __call__(self, batch: Batch) -> PartitionSummary:
-        """Check the values, and return the summary."""
+    def __call__(self, batch: Batch) -> tuple[PartitionSummary, npt.NDArray[np.integer]]:
+        """Check the values, and return the summary and the entry of each row."""
         X, error, largest = batch.X, "", 0.0
         try:
             largest = finite_range(X, self.names, self.n_threads) if X.shape[0] else 0.0
+            if batch.weight is not None:
+                check_weights(batch.weight, X.shape[0])
         except ValueError as problem:
             error = str(problem)
-        return PartitionSummary(BlockSummary.of(batch, X, largest), X.dtype, error)
+            batch = replace(batch, weight=None)  # there may be too few weights
+        seen, entries = BlockSummary.of(batch, X, largest).distinct()
+        return PartitionSummary(seen, X.dtype, error), entries
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class ClusterStream:
     crew: Crew
     numbers: list[int]  # indices of the non-empty partitions
     sizes: list[int]  # their numbers of rows
+    n_entries: list[int]  # their numbers of different labels and weights
+    inspect: SummarizePartition
     geometry: Geometry
     n_threads: int | None
 
@@ -82,22 +90,34 @@ class ClusterStream:
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
     ) -> DaskRunner:
         """Build parts from the partitions; passes use the threads of the workers."""
-        y = self.training.y
+        y, given = self.training.y, self.training.sample_weight
         plans = {
             number: PartPlan(
-                cut.start, y[cut].astype(np.int32), None if weights is None else weights[cut]
+                rows.start,
+                y[cut].astype(np.int32),
+                None if weights is None else weights[cut],
+                None if given is None else given[cut],
             )
-            for number, cut in zip(self.numbers, cuts(self.sizes), strict=True)
+            for number, rows, cut in zip(
+                self.numbers, cuts(self.sizes), cuts(self.n_entries), strict=True
+            )
         }
         return self.crew.build(
             BuildParts(
                 plans,
                 PrepareRows(self.training.dtype, self.geometry),
+                self.inspect,
                 n_classes=n_classes,
-                n_threads=self.n_threads or threads_per_worker(self.crew.client),
+                n_threads=self.n_threads,
                 memory_mb=memory_mb,
             )
         )
+
+    def sum_cells(self, n_cells: int) -> Floats:
+        """Sum the weights of the rows of each cell, in the user's terms."""
+        weights = self.training.sample_weight
+        grid = None if weights is None else TotalsGrid.of(weights, self.training.n_rows)
+        return self.crew.sample_weights(grid, n_cells)
 
 
 def active_client() -> Client | None:
@@ -123,10 +143,10 @@ def scan_partitions(
     The workers drop the rows when `ending` is closed. Further parameters are those of
     `validation.check_training`.
     """
-    crew = Crew(client, client.compute(blocks.batches))
+    crew = Crew(client, Partitions.of(client, blocks))
     ending.callback(crew.release)
     look = FirstPass(estimator, blocks.names, how)
-    numbers = []
+    numbers, n_entries = [], []
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
     found = crew.inspect(partial(SummarizePartition, names))
     for number, one in enumerate(found):
@@ -140,6 +160,9 @@ def scan_partitions(
         look.check_alike(seen.where, seen.shape, one.dtype, seen.sparse)
         look.note(seen)
         numbers.append(number)
+        n_entries.append(len(seen.codes))
     training = look.training(reach, classes)
     geometry = reading_geometry(estimator.metric)
-    return ClusterStream(training, crew, numbers, look.sizes, geometry, estimator.n_threads)
+    inspect = SummarizePartition(names, threads_per_worker(client))
+    about = numbers, look.sizes, n_entries, inspect
+    return ClusterStream(training, crew, *about, geometry, estimator.n_threads)

@@ -1,6 +1,5 @@
 """Convert checked arrays to the rows that growth works on."""
 
-import hashlib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,7 +12,6 @@ from dkmeans.data.value_checks import WIDEST
 from dkmeans.geometry import Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_on_labels
-from dkmeans.growth.reduced_metric import reduce_rank
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
@@ -49,14 +47,8 @@ class LearnedStart:
         """Return the metric of the earlier fit, or one that standardises these rows."""
         if self.earlier is not None:
             return self.earlier
-        most = max(MAX_COMPONENTS, self.n_components or 1)  # `reduced` chooses among them
+        most = max(MAX_COMPONENTS, self.n_components or 1)  # growth chooses among them
         return start_metric(runner, training.names["n_features_in_"], most, by_class)
-
-    def reduced(self, rows: Rows, geometry: Learned) -> Learned:
-        """Reduce the rank to the largest one that is allowed, if the metric is new."""
-        if self.earlier is not None or self.n_components is None:
-            return geometry
-        return reduce_rank(rows, geometry, self.n_components)
 
 
 class RowSource(Protocol):
@@ -121,7 +113,7 @@ def make_source(
         geometry = None if learned is None else learned.geometry(runner, training, found.by_class)
         n_values = training.n_values
         if geometry is not None:
-            n_values = len(training.y) * geometry.components.shape[1]
+            n_values = training.n_rows * geometry.components.shape[1]
         recorded = None if journal is None else JournalRunner(runner)
         runner = runner if recorded is None else recorded
         rows = Rows(
@@ -134,23 +126,12 @@ def make_source(
             by_class=found.by_class,
             geometry=geometry,
         )
-        conflicts = agree_on_labels(runner, training.y, weights)
-        if learned is not None and geometry is not None:
-            geometry = learned.reduced(rows, geometry)
+        conflicts = agree_on_labels(runner)
         if journal is not None and recorded is not None:
-            journal.expect("data", _fingerprint(rows))
+            journal.expect("data", f"{rows.digest():016x}")
             recorded.start(journal)
         undo.pop_all()  # the caller closes the rows
     return Source(rows, conflicts, found.unit, geometry)
-
-
-def _fingerprint(rows: Rows) -> str:
-    """Return a digest of the rows in their order, with classes and weights."""
-    weights = rows.weights()
-    digest = hashlib.sha256(rows.hashes().tobytes())
-    digest.update(rows.classes().astype(np.int64).tobytes())
-    digest.update(b"" if weights is None else weights.tobytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

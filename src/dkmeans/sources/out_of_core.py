@@ -10,16 +10,22 @@ import numpy as np
 
 from dkmeans.data import validation
 from dkmeans.data.batches import UserBatches, are_batches
-from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError
+from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError, are_paths
 from dkmeans.data.first_pass import FirstPass
-from dkmeans.data.memory_maps import MappedBlocks, is_mapped
-from dkmeans.geometry import reading_geometry
+from dkmeans.data.memory_maps import (
+    MappedBlocks,
+    is_array_file,
+    is_mapped,
+    mapped_parts,
+    open_map,
+)
+from dkmeans.geometry import Euclidean, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
 from dkmeans.runners.prefetch import prefetched
-from dkmeans.runners.row_store import RowStore, disk_limit
+from dkmeans.runners.row_store import MIN_BLOCK_ROWS, RowStore, disk_limit
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
 
@@ -67,7 +73,9 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
     if isinstance(X, BlockSource):
         _refuse_columns(y, sample_weight)
         return X
-    if isinstance(X, str | Path):
+    if are_paths(X):
+        if is_array_file(X):
+            return MappedBlocks(open_map(Path(X)), y, sample_weight, memory_mb)
         from dkmeans.data.tables import TableBlocks  # needs pyarrow
 
         if not isinstance(y, str):
@@ -93,10 +101,19 @@ def scan_blocks(
     """Read all blocks once, check them, and keep labels, weights and, where there is room, rows.
 
     Rows are kept in the space of the metric, until `ending` is closed. If there is no room, they
-    are read again in every pass. Further parameters are those of `validation.check_training`.
+    are read again in every pass. A memory map that passes can read stays where it is. Further
+    parameters are those of `validation.check_training`.
     """
     geometry = reading_geometry(estimator.metric)
     rows_bytes = int(_budget(estimator.memory_mb) * ROWS_BUDGET_SHARE)
+    mapped = blocks.in_place()
+    if mapped is not None and geometry == Euclidean():
+        look = FirstPass(estimator, blocks.names, how)
+        if all(look.at(batch) is batch.X for batch in blocks):  # of the dtype of an earlier fit
+            training = look.training(reach, classes)
+            per_row = mapped.shape[1] * mapped.itemsize + STATE_BYTES
+            sizes = _even_sizes(len(mapped), max(MIN_BLOCK_ROWS, rows_bytes // per_row))
+            return Stream(training, sizes, lambda: nullcontext(mapped_parts(mapped, cuts(sizes))))
     store = RowStore(rows_bytes, disk_limit(estimator.disk_mb))
     ending.callback(store.close)
     look = FirstPass(estimator, blocks.names, how)
@@ -106,9 +123,7 @@ def scan_blocks(
         )
     if kept:
         training = look.training(reach, classes)
-        n_rows = len(training.y)
-        n_parts = -(-n_rows // store.rows_per_block(rows_bytes, STATE_BYTES))
-        sizes = np.diff(n_rows * np.arange(n_parts + 1) // n_parts).tolist()
+        sizes = _even_sizes(len(training.y), store.rows_per_block(rows_bytes, STATE_BYTES))
         return Stream(training, sizes, lambda: nullcontext(store.read(sizes)))
     look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
@@ -122,6 +137,13 @@ def scan_blocks(
         return prefetched(map(geometry.rows, look.again(blocks)))
 
     return Stream(training, look.sizes, read_again)
+
+
+def _even_sizes(n_rows: int, limit: int) -> list[int]:
+    """Split rows into parts of about the same size, up to a limit."""
+    n_parts = -(-n_rows // limit)
+    sizes: list[int] = np.diff(n_rows * np.arange(n_parts + 1) // n_parts).tolist()
+    return sizes
 
 
 def _budget(memory_mb: float | None) -> float:

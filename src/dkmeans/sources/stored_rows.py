@@ -19,11 +19,12 @@ from dkmeans.data.blocks import (
     Batch,
     BlockSource,
     SourceError,
+    are_paths,
     as_floats,
     rows_per_block,
 )
 from dkmeans.data.dask_collections import DaskBlocks, is_dask, read_partitions
-from dkmeans.data.memory_maps import give_back, is_mapped
+from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_map
 from dkmeans.data.value_checks import check_same_kind
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.prefetch import prefetched
@@ -119,7 +120,7 @@ def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Block
         if hasattr(X, "columns") and names is not None:
             X = X[[*names.tolist(), *kept]]
         blocks = DaskBlocks(X, y, sample_weight)
-    elif isinstance(X, str | Path) and isinstance(y, str):
+    elif are_paths(X) and isinstance(y, str) and not is_array_file(X):
         from dkmeans.data.tables import TableBlocks  # needs pyarrow
 
         columns = None if names is None else names.tolist()
@@ -136,26 +137,63 @@ def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any)
 
     Of a table on disk or a Dask dataframe, the columns that the estimator was fitted on are taken.
     """
+    if is_array_file(X):
+        X = open_map(Path(X))
+    batches = _unlabelled_blocks(estimator, X)
+    if batches is None:
+        return QuestionRows(check(estimator, X), None, None)
+    return _stored(without_names(estimator), check, batches)
+
+
+def answer_blocks(
+    estimator: Any, ask: Callable[[Any, Any], npt.NDArray[Any]], X: Any
+) -> npt.NDArray[Any]:
+    """Answer a question with one answer per row, block by block.
+
+    Parameters
+    ----------
+    estimator : DiscriminativeKMeans
+    ask : callable
+        Given an estimator and some rows, returns an array with one entry per row.
+    X : data that `fit` takes, not in memory; labels are not needed
+    """
+    if is_array_file(X):
+        return ask(estimator, open_map(Path(X)))
+    batches = _unlabelled_blocks(estimator, X)
+    assert batches is not None, "rows in memory are not blocks"
+    model, answers = without_names(estimator), []
+    with prefetched(batches) as arriving:
+        for batch in arriving:
+            if batch.X.shape[0]:
+                try:
+                    answers.append(ask(model, batch.X))
+                except ValueError as problem:
+                    raise SourceError(f"In {batch.where}: {problem}") from problem
+    if not answers:
+        raise SourceError("Found no rows: at least one is needed.")
+    return np.concatenate(answers)
+
+
+def _unlabelled_blocks(estimator: Any, X: Any) -> Iterable[Batch] | None:
+    """Open rows that are not in memory; None if they are."""
     names = getattr(estimator, "feature_names_in_", None)
     if is_dask(X) and hasattr(X, "columns") and names is not None:
         X = X[names.tolist()]
     found: Iterator[tuple[Matrix, str]]
     if is_dask(X):
         found = read_partitions(X)
-    elif isinstance(X, str | Path):
+    elif are_paths(X):
         from dkmeans.data.feature_tables import read_features  # needs pyarrow
 
-        found = read_features(Path(X), names, estimator.memory_mb)
+        found = read_features(X, names, estimator.memory_mb)
     elif is_mapped(X, estimator.memory_mb):
         found = _slices(X, estimator.memory_mb)
     else:
         blocks = open_blocks(X, None, None, None)
-        if blocks is None:
-            return QuestionRows(check(estimator, X), None, None)
-        _check_names(estimator, blocks.names)
-        return _stored(without_names(estimator), check, blocks)
-    batches = (Batch(rows, _NONE, None, where) for rows, where in found)
-    return _stored(without_names(estimator), check, batches)
+        if blocks is not None:
+            _check_names(estimator, blocks.names)
+        return blocks
+    return (Batch(rows, _NONE, None, where) for rows, where in found)
 
 
 def score_blocks(estimator: Any, blocks: BlockSource) -> float:
