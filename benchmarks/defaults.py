@@ -2,6 +2,7 @@
 
     python benchmarks/defaults.py                  # all sets: about an hour
     python benchmarks/defaults.py wine moons       # some of them
+    python benchmarks/defaults.py Fashion-MNIST --candidates "auto, refined"    # the defaults there
     python benchmarks/defaults.py --quick          # small sets, one split: about a minute
 
 Every candidate is fitted as a new user would: raw columns, nothing set but what the candidate is
@@ -205,12 +206,12 @@ class Results:
             writer.writerows(self.rows.values())
 
 
-def run(name, make, results, folder, quick):
-    """Measure all candidates on one set."""
+def run(name, make, candidates, results, folder, quick):
+    """Measure candidates on one set."""
     X, y = make()
     for number, (train, test) in enumerate(splits_of(name, X, y, folder, quick)):
         times = ClasswiseTimes(X[train], y[train])
-        for candidate in CANDIDATES:
+        for candidate in candidates:
             if (name, candidate, str(number)) in results.rows:
                 continue
             found = measure(name, candidate, X, y, train, test, times)
@@ -223,15 +224,15 @@ def run(name, make, results, folder, quick):
             )
 
 
-def table(results, names):
+def table(results, names, candidates):
     """Print errors by set, and return the scores of the candidates."""
     print("\nHeld-out error in %, and prototypes in brackets\n")
-    print("| set | " + " | ".join(CANDIDATES) + " |")
-    print("|---|" + "---:|" * len(CANDIDATES))
-    scores = {candidate: [] for candidate in CANDIDATES}
+    print("| set | " + " | ".join(candidates) + " |")
+    print("|---|" + "---:|" * len(candidates))
+    scores = {candidate: [] for candidate in candidates}
     for name in names:
         texts = []
-        for candidate in CANDIDATES:
+        for candidate in candidates:
             rows = [r for (s, c, _), r in results.rows.items() if s == name and c == candidate]
             wrong = sum(int(r["wrong"]) for r in rows)
             n = sum(int(r["rows"]) for r in rows)
@@ -249,6 +250,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="data sets; none means all")
     parser.add_argument("--quick", action="store_true", help="small sets, one split")
+    parser.add_argument(
+        "--candidates", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), metavar="NAME"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
     parser.add_argument("--data", help="folder with the .npz files")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"), help="folder to write")
@@ -265,8 +269,8 @@ def main():
     kind = "-quick" if arguments.quick else ""
     results = Results(arguments.out / f"defaults{kind}.csv", arguments.fresh)
     for name in names:
-        run(name, sets[name], results, folder, arguments.quick)
-    print_result({"defaults": table(results, names)})
+        run(name, sets[name], arguments.candidates, results, folder, arguments.quick)
+    print_result({"defaults": table(results, names, arguments.candidates)})
 
 
 if __name__ == "__main__":

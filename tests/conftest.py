@@ -27,9 +27,11 @@ settings.load_profile("repeatable")
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    """Let growth draw samples even of few rows."""
-    from dkmeans.growth import best
+    """Let growth and the search for its budget draw samples even of few rows."""
+    from dkmeans.growth import auto, best
 
+    monkeypatch.setattr(auto, "SAMPLE_ROWS", 20)
+    monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 3)
     monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 3)
     monkeypatch.setattr(best, "MIN_SAMPLE_ROWS", 3)
 

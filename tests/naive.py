@@ -572,7 +572,7 @@ def scramble(z):
     return z ^ (z >> 31)
 
 
-def sampling_hash(x, largest):
+def sampling_hash(x, largest, salt):
     """Hash the values of a row, in units of a power of two near the largest of each column."""
     golden, total = 0x9E3779B97F4A7C15, 0
     for j, (value, most) in enumerate(zip(x, largest, strict=True)):
@@ -582,7 +582,7 @@ def sampling_hash(x, largest):
             bits = (bits ^ (bits >> 32)) * (scramble((j + 1) * golden % 2**64) | 1) % 2**64
             bits = (bits ^ (bits >> 32)) * 0xD6E8FEB86659FD93 % 2**64
             total += bits ^ (bits >> 32)
-    return scramble(total % 2**64 ^ golden)
+    return scramble(total % 2**64 ^ (salt + 1) * golden % 2**64)
 
 
 def robust_cost(near, far, gap, slope, variance, n_features, least):
@@ -719,12 +719,12 @@ class NaiveBest(Naive):
         self.stages("grow", means, noisy)
 
     def settled_on_more(self, children, noisy):
-        return self.settled_warily(children, 2) if noisy else self.settled(children, 8)
+        return self.settled_warily(children, 2) if noisy else self.settled(children, 4)
 
     def draw(self, size):
         """Keep only a sample of the rows, unless it would be most of them."""
         largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
-        hashes = {r: Fraction(sampling_hash(self.X[r], largest), 2**64) for r in self.active}
+        hashes = {r: Fraction(sampling_hash(self.X[r], largest, 1), 2**64) for r in self.active}
 
         def distinct(share, cls=None):
             those = {hashes[r] for r in self.active if cls is None or self.y[r] == cls}

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as hnp
 from models import grown
 from parted import rows_of
 
-from dkmeans.kernels import compiled, exact
+from dkmeans.kernels import compiled, exact, tally
 from dkmeans.kernels.block import column_magnitudes
-from dkmeans.kernels.distances import OwnDistances, on_far_side
+from dkmeans.kernels.distances import FarSide, OwnDistances
 from dkmeans.kernels.exact import grid_units, rounding_units
 from dkmeans.kernels.projection import project_rows, round_projection
 from dkmeans.kernels.reference import squared_distances
@@ -24,6 +24,7 @@ from dkmeans.kernels.rowhash import hash_rows, sampling_hashes
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
 from dkmeans.passes import changed
 from dkmeans.prototypes import Prototypes
+from dkmeans.questions.nearest_prototype import nearest
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
     pytest.skip("nothing is compiled here", allow_module_level=True)
@@ -108,6 +109,24 @@ def test_totals(block):
     np.testing.assert_array_equal(fast, group_totals(values, units, order, starts)[:, 1:])
 
 
+def test_gaps(block, monkeypatch):
+    X = np.asarray(block[0], dtype=np.float64)
+    rng = np.random.default_rng(0)
+    own, rival = rng.integers(0, len(X), (2, 300))
+    values = rng.normal(size=300) * 10.0 ** rng.integers(-9, 9, 300)
+    fast, plain = X.copy(), X.copy()
+    loops.add_gaps(own, rival, values, X, fast)
+    monkeypatch.setattr(tally, "loops_in_use", lambda: None)
+    tally.add_gaps(own, rival, values, X, plain)
+    np.testing.assert_array_equal(fast, plain)
+    expected = X + 0.0
+    for i, j, value in zip(own, rival, values, strict=True):
+        expected[i] += value * (X[i] - X[j])
+        expected[j] -= value * (X[i] - X[j])
+    scale = np.abs(values).max() * np.abs(X).max()
+    np.testing.assert_allclose(plain, expected, rtol=1e-12, atol=1e-12 * scale)
+
+
 @pytest.mark.parametrize("n_slices", [1, 2, 4])
 def test_group_sums(block, n_slices):
     X, _, order, starts = block
@@ -161,8 +180,10 @@ def test_sides(block):
     rng = np.random.default_rng(4)
     middles, directions = X[:9].astype(np.float64), rng.normal(size=(9, X.shape[1]))
     rows = rng.permutation(len(X))[:120]
-    arguments = X, rows, middles, directions, labels[:120]
-    np.testing.assert_array_equal(on_far_side(*arguments), on_far_side(*arguments, loops))
+    plain = FarSide(middles, directions, sparse=False)
+    compiled = FarSide(middles, directions, sparse=False, loops=loops)
+    arguments = X, rows, labels[:120]
+    np.testing.assert_array_equal(plain(*arguments), compiled(*arguments))
 
 
 def some_rounds(draw):
@@ -282,6 +303,18 @@ def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
         assert model.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes(), name
         assert (model.predict_cluster(same) == expected.labels_).all(), name
         assert (model.predict_proba(same) == expected.predict_proba(X)).all(), name
+
+
+def test_predictions_use_loops_that_are_loaded_sooner(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, centers = rng.normal(size=(70_000, 2)), rng.normal(size=(128, 2))
+    monkeypatch.setattr(compiled, "loops_in_use", lambda: None)
+    assert compiled.loops_for(X, len(centers)) is None
+    plain, _ = nearest(X, centers, 1)
+    monkeypatch.undo()
+    assert compiled.loops_for(X, len(centers)) is loops
+    np.testing.assert_array_equal(nearest(X, centers, 1)[0], plain)
+    assert compiled.loops_for(X[:1000], len(centers)) is None
 
 
 def test_small_fits_do_not_import_numba():

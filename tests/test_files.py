@@ -27,8 +27,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dkmeans
-from dkmeans import ModelFileError, atomic, load, save
+from dkmeans import DiscriminativeKMeans, ModelFileError, atomic, load, save
 from dkmeans.files import to_csv, to_json, write
+from dkmeans.geometry import name_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 STORED = Path(__file__).parent / "data" / "model-v1.dkm"
@@ -225,6 +226,26 @@ class TestRoundTrip:
         assert scaler.n_samples_seen_ == expected["n_samples_seen"]
         prototypes.partial_fit(scaler.transform(rows), expected["labels"])
         assert prototypes.cluster_sizes_.sum() == expected["n_samples_seen"] + len(rows)
+
+    @pytest.mark.parametrize("missing", [(), ("metric",), ("max_clusters", "metric", "refine")])
+    def test_files_of_the_first_version_mean_what_they_meant(self, folder, missing):
+        def forget(document, arrays):
+            for name in missing:
+                del document["parameters"][name]
+
+        (folder / "first.dkm").write_bytes(forge(STORED.read_bytes(), forget))
+        model = load(folder / "first.dkm")[-1]
+        then = {"max_clusters": None if "max_clusters" in missing else 7}
+        then |= {"growth": "best", "refine": None, "metric": "euclidean", "repulsion": "size"}
+        assert then.items() <= model.get_params().items()
+        assert name_of(model._fitted.geometry) == "euclidean"
+        # Fitting again does what it did then, not what the defaults of today do.
+        names = np.array(["setosa", "versicolor", "virginica"])[CODES]
+        again = clone(model).fit(ROWS, names)
+        asked = DiscriminativeKMeans(class_weight={"setosa": 1.0}, **then).fit(ROWS, names)
+        assert same_bits(again.cluster_centers_, asked.cluster_centers_)
+        assert again.converged_ == ("max_clusters" in missing)
+        assert set(again.history_.phase) == {"grow"}
 
 
 class TestSaving:

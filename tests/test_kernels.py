@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from dkmeans.exact.group_sums import by_values
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
-from dkmeans.kernels.distances import OwnDistances, all_distances, on_far_side
+from dkmeans.kernels.distances import FarSide, OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import squared_distances, stable_squares
@@ -310,8 +310,9 @@ def test_sides_agree_for_dense_and_sparse(X, dtype, pair):
     a, b = (X[i % len(X)].astype(np.float64) for i in pair)
     middles, directions = np.array([(a + b) / 2, a, X.mean(axis=0)]), np.array([a - b, b - a, b])
     rows, groups = np.arange(len(X)), np.arange(len(X)) % 3
-    dense = on_far_side(X, rows, middles, directions, groups)
-    assert (on_far_side(sp.csr_array(X), rows, middles, directions, groups) == dense).all()
+    dense = FarSide(middles, directions, sparse=False)(X, rows, groups)
+    sparse = FarSide(middles, directions, sparse=True)(sp.csr_array(X), rows, groups)
+    assert (sparse == dense).all()
 
 
 @given(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models import grown
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
-from dkmeans.growth import held_out, trail
+from dkmeans.growth import auto, held_out, samples, trail
 from dkmeans.growth.held_out import hold_out
 from dkmeans.kernels.rowhash import salted, sampling_hashes
 from dkmeans.passes.sampling import DistinctHashes
@@ -130,10 +130,10 @@ def test_a_model_on_the_path_says_whether_it_is_refined(digits):
     assert (model.at(30).max_clusters, model.at(30).refine) == (30, "margin")
     assert (model.at(20, X, y).max_clusters, model.at(20, X, y).refine) == (16, "margin")
     assert "none of them refined" in repr(grown(20).fit(X, y).path_)
-    auto = grown("auto", refine="margin").fit(X, y)
-    assert auto.path_.refined.tolist() == [False] + [True] * (len(auto.path_) - 1)
-    assert auto.at(int(auto.path_.clusters[1])).refine == "margin"
-    assert auto.at(1).refine is None
+    found = grown("auto", refine="margin").fit(X, y)
+    assert found.path_.refined.tolist() == [False] + [True] * (len(found.path_) - 1)
+    assert found.at(int(found.path_.clusters[1])).refine == "margin"
+    assert found.at(1).refine is None
 
 
 def test_a_learned_metric_is_refined_with_the_model(digits):
@@ -187,7 +187,7 @@ def test_a_long_path_is_thinned(digits, monkeypatch):
     X, y = digits
     whole = grown().fit(X, y)
     monkeypatch.setattr(trail, "_MIN_VALUES", 1)
-    monkeypatch.setattr(trail, "_MAX_TIMES_LARGEST", 2)
+    monkeypatch.setattr(trail, "_MAX_TIMES_LARGEST", 3)
     thin = grown().fit(X, y)
     counts = thin.path_.clusters
     assert 3 <= len(counts) < len(whole.path_)
@@ -199,14 +199,20 @@ def test_a_long_path_is_thinned(digits, monkeypatch):
             thin.at(int(k)).cluster_centers_, whole.at(int(k)).cluster_centers_
         )
     sizes = [w.size for w in thin._fitted.growth_path.waypoints]
-    assert len(sizes) == 3 or sum(sizes) <= 2 * max(sizes)
+    assert sum(sizes) <= 3 * max(sizes)
 
 
-def items_of(X, y, w):
-    """Hashes of all distinct rows."""
+def items_of(X, y, w, n_classes):
+    """Hashes of all rows, numbers of distinct ones by class, and a function that finds these."""
     some = w > 0
     hashes = salted(sampling_hashes(X, np.abs(X[some]).max(axis=0)), 0)
-    return hashes, DistinctHashes.of(y[some], hashes[some])
+    every = DistinctHashes.of(y[some], hashes[some])
+
+    def find(limits):
+        within = every.hashes <= limits[every.classes]
+        return DistinctHashes(every.classes[within], every.hashes[within])
+
+    return hashes, np.bincount(every.classes, minlength=n_classes), find
 
 
 @settings(max_examples=strategies.examples(200), deadline=None)
@@ -215,14 +221,13 @@ def test_the_same_share_of_the_different_rows_of_each_class_is_held_out(data, re
     X, y, w = data
     X = X + X.dtype.type(0)
     y = np.unique(X, axis=0, return_inverse=True)[1] % 3  # identical rows have one label
-    hashes, items = items_of(X, y, w)
+    hashes, *items = items_of(X, y, w, 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(held_out, "WANTED_ITEMS", 6)
         patch.setattr(held_out, "MAX_ITEMS", most)
-        part = hold_out(items, 3)
-        again = hold_out(
-            items_of(np.repeat(X, repeat, 0), np.repeat(y, repeat), np.repeat(w, repeat))[1], 3
-        )
+        part = hold_out(*items)
+        copies = (np.repeat(a, repeat, 0) for a in (X, y, w))
+        again = hold_out(*items_of(*copies, 3)[1:])
     held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y]) & (w > 0)
     assert part.n_items == len(np.unique(X[w > 0], axis=0))
     share = min(most / part.n_items, max(1 / 5, min(1 / 2, 6 / part.n_items)))
@@ -271,8 +276,8 @@ def test_held_out_errors_are_those_of_rows_that_the_models_never_saw(digits, par
     X, y = (part[:n] for part in digits)
     y = np.where(np.random.default_rng(0).random(n) < 0.15, y[::-1], y)  # no model is perfect
     model = grown("auto", **parameters).fit(X, y)
-    hashes, items = items_of(X, y, np.ones(n))
-    part = hold_out(items, 10)
+    hashes, *items = items_of(X, y, np.ones(n), 10)
+    part = hold_out(*items)
     held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y])
     path = model.path_
     wrong = {}
@@ -401,3 +406,74 @@ def test_refined_points_are_filled_and_others_hollow(digits):
     assert filled.get_markerfacecolor() == filled.get_color() == hollow.get_color()
     assert filled.get_xdata().tolist() == [20]
     assert hollow.get_xdata().tolist() == model.path_.clusters[1:-1].tolist()
+
+
+@pytest.fixture
+def searching_on_samples(monkeypatch):
+    """Search the number of clusters on samples of few rows."""
+    monkeypatch.setattr(auto, "SAMPLE_ROWS", 90)
+    monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 2)
+
+
+def sampled_rows(X, n_rows):
+    """Find the rows of a sample, and the share of all rows: the smallest that is large enough."""
+    hashes = salted(sampling_hashes(X, np.abs(X).max(axis=0)), samples.SALT)
+    for share in sorted({m * 2.0**-e for m in range(8, 17) for e in range(4, 12)}):
+        chosen = hashes < share * 2.0**64
+        if chosen.sum() >= n_rows:
+            return chosen, share
+
+
+def test_a_search_on_a_sample_sees_neither_other_rows_nor_those_held_out(searching_on_samples):
+    X, y = make_moons(500, noise=0.2, random_state=0)
+    model = grown("auto", refine="margin").fit(X, y)
+    hashes, *items = items_of(X, y, np.ones(len(y)), 2)
+    part = hold_out(*items)
+    held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y])
+    others = np.flatnonzero(~held)
+    chosen, share = sampled_rows(X[others], 90)
+    A, a = X[others[chosen]], y[others[chosen]]
+    assert 90 <= len(A) < 120
+
+    path, tried = model.path_, {}
+    small = grown(10).fit(A, a).set_params(refine="margin", max_iter=auto.REFINE_PASSES)
+    for row in path:
+        k = row["clusters"]
+        if 1 < k < small.n_clusters_ and k != model.n_clusters_:
+            tried[k] = there = model.at(k)
+            alike = small.at(k, A, a)
+            np.testing.assert_array_equal(there.cluster_centers_, alike.cluster_centers_)
+            assert row["training_error"] == pytest.approx(1 - alike.score(A, a))
+            assert row["heldout_error"] == pytest.approx(1 - alike.score(X[held], y[held]))
+            assert there.cluster_sizes_.sum() == pytest.approx(len(A) / share)
+    # The number for all rows is larger than the choice, as far as that has more than one per class.
+    (search,) = (row for row in model.history_ if row["phase"] == "search")
+    ratio = len(X) / (share * len(others))
+    assert model.n_clusters_ == 2 + round((search["clusters"] - 2) * ratio**0.5)
+    assert search["clusters"] in tried
+    fixed = grown(model.n_clusters_, refine="margin").fit(X, y)
+    np.testing.assert_array_equal(model.cluster_centers_, fixed.cluster_centers_)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", pytest.param("learned", marks=pytest.mark.study)])
+def test_nothing_but_values_matters_to_a_search_on_a_sample(searching_on_samples, metric):
+    def fitted(X, y, w=None, **engine):
+        return grown("auto", refine="margin", metric=metric, max_iter=9, **engine).fit(X, y, w)
+
+    X, y = flipped(400, 0)
+    X = np.round(X, 2).astype(np.float32)
+    parts = [(X[at : at + 150], y[at : at + 150]) for at in range(0, 400, 150)]
+    rng = np.random.default_rng(0)
+    order, w = rng.permutation(len(X)), rng.integers(0, 3, len(X)).astype(float)
+    whole, weighted = fitted(X, y, n_threads=1), fitted(X, y, w)
+    alike = [
+        (whole, fitted(X[order], y[order], n_threads=2)),
+        (whole, fitted(sp.csr_matrix(X), y)),
+        (whole, fitted(X, y, np.full(len(y), 0.25))),
+        (whole, fitted(lambda: parts, None, memory_mb=1)),
+        (weighted, fitted(np.repeat(X, w.astype(int), 0), np.repeat(y, w.astype(int)))),
+    ]
+    for one, other in alike:
+        np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
+        np.testing.assert_array_equal(one.path_.heldout_error, other.path_.heldout_error)
+        np.testing.assert_array_equal(one.path_.clusters, other.path_.clusters)

@@ -309,8 +309,9 @@ class TestMethods:
         rows = da.from_array(IRIS, chunks=(40, 2))
         assert (model.unknown_score(rows).compute() == model.unknown_score(IRIS)).all()
         assert (model.is_known(rows).compute() == model.is_known(IRIS)).all()
-        with pytest.raises(TypeError, match="compute it first"):
-            model.predict_or_reject(rows)
+        for marker in (None, -1):
+            found = model.predict_or_reject(rows, rejected=marker).compute()
+            assert found.tolist() == model.predict_or_reject(IRIS, marker).tolist()
 
 
 class TestLabels:

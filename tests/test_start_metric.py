@@ -192,15 +192,16 @@ def test_a_low_rank_starts_from_axes_that_tell_classes_apart():
     assert model.score(X_test, y_test) > 0.85
 
 
+@pytest.mark.parametrize("n_components", [2, None])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_low_rank_has_the_same_bits_in_any_order_and_parts(weighted):
+def test_a_short_fit_has_the_same_bits_in_any_order_and_parts(weighted, n_components):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(150, 6)).astype(np.float32)
+    X = rng.normal(size=(250, 6)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
     w = rng.integers(1, 4, len(X)).astype(float) if weighted else np.ones(len(X))
 
     def fitted(X, y, w=None, **options):
-        model = grown(6, metric="learned", n_components=2, max_iter=8, **options)
+        model = grown(6, metric="learned", n_components=n_components, max_iter=8, **options)
         model.fit(X, y, sample_weight=w)
         return model.components_.tobytes(), model.transform(X[:1]).tobytes()
 

@@ -22,7 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.calibration import CalibrationMixin
 from dkmeans.callbacks import CallbackSupportMixin, with_callbacks
-from dkmeans.dask_prediction import accepts_dask, computed_score
+from dkmeans.dask_prediction import (
+    accepts_sources,
+    computed_score,
+    with_lazy_labels,
+    without_lazy_labels,
+)
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.frames import row_index
@@ -32,6 +37,7 @@ from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, ScaleWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
+from dkmeans.kernels.block import Matrix
 from dkmeans.questions import (
     edit,
     label_errors,
@@ -83,8 +89,9 @@ class DiscriminativeKMeans(
         rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
         each class is held out, by a hash of the rows' values, models grow on the other rows, and
         the smallest number is chosen whose held-out error is within one standard error of the
-        lowest; then all rows are fitted. `path_` lists what was tried. Continuing an earlier fit
-        keeps the number once chosen.
+        lowest; then all rows are fitted. With many rows and refinement, the models grow on a
+        sample, and the number is scaled to all rows. `path_` lists what was tried. Continuing an
+        earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
@@ -163,9 +170,10 @@ class DiscriminativeKMeans(
         class; after `partial_fit`, among the rows of that call. -1 if there is none, or if it is
         not known: in a model that `at(k)` returns, for a prototype that was moved or merged by
         hand, and in files without it.
-    labels_ : ndarray of shape (n_samples,)
+    labels_ : ndarray or Dask array of shape (n_samples,)
         Index of the nearest prototype of each training row; after `partial_fit`, of each row of
-        that call. Does not exist after an edit by hand.
+        that call. Does not exist after an edit by hand. For Dask collections it is a lazy Dask
+        array, which is not part of pickles, copies and files.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_clusters_ : int
@@ -306,9 +314,9 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows; float32 stays float32. Or data that is read block by block: the path of a table
-            or folder, a `TableBlocks`, a function that returns batches (X, y), or a Dask array or
-            dataframe.
+            Rows; float32 stays float32. Or data that is read block by block: the path of a table,
+            a folder or a .npy file, a list of paths of tables, a `TableBlocks`, a function that
+            returns batches (X, y), or a Dask array or dataframe.
         y : array-like of shape (n_samples,)
             Class labels: text or integers. For a path or a Dask dataframe, the name of the label
             column; not given if X has labels of its own.
@@ -403,14 +411,15 @@ class DiscriminativeKMeans(
             model.set_params(refine=None)
         return model
 
-    @accepts_dask
+    @accepts_sources
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class of the nearest prototype of each row.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -444,14 +453,15 @@ class DiscriminativeKMeans(
             return score_blocks(self, blocks)
         return float(super().score(X, as_labels(y), sample_weight))
 
-    @accepts_dask
+    @accepts_sources
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:
         """Find the nearest prototype of each row; a tie goes to the lowest index.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -466,14 +476,15 @@ class DiscriminativeKMeans(
             validation.check_values(self, X)
         return nearest
 
-    @accepts_dask
+    @accepts_sources
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the distance of each row to each prototype, in the metric of the model.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -483,7 +494,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return nearest_prototype.distances(X, self._fitted.prototypes.centers, threads_of(self))
 
-    @accepts_dask
+    @accepts_sources
     def decision_function(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the relative margin of each class, between -1 and 1.
 
@@ -494,7 +505,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -504,7 +516,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_margins(self._fitted, X, threads_of(self))
 
-    @accepts_dask
+    @accepts_sources
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
@@ -517,7 +529,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -527,6 +540,7 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return prediction.class_probabilities(self._fitted, X, threads_of(self))
 
+    @accepts_sources
     def memberships(
         self, X: Any, fuzzifier: float = 2.0, *, per: memberships.Per = "prototype"
     ) -> npt.NDArray[np.floating]:
@@ -538,7 +552,8 @@ class DiscriminativeKMeans(
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows, in memory.
+            Rows, or other data that `fit` takes, which is read block by block; labels are not
+            needed. For a Dask array or dataframe, the result is a Dask array.
         fuzzifier : float >= 1, default=2.0
             1 gives each row to its nearest prototype; the larger it is, the more evenly rows are
             shared, up to infinity.
@@ -558,11 +573,12 @@ class DiscriminativeKMeans(
         [[1.0, 0.0], [0.941, 0.059]]
         """
         memberships.check_options(fuzzifier, per)
-        _check_in_memory(X, "memberships")
         shares = memberships.memberships(self.transform(X), fuzzifier)
         if per == "prototype":
             return shares
         return memberships.by_class(shares, self._fitted.prototypes.classes, len(self.classes_))
+
+    predict_set = accepts_sources(CalibrationMixin.predict_set)
 
     def explain(self, X: Any, y: Any = None, *, features: bool = False) -> Explanation:
         """Explain predictions: the nearest prototype, its rival, and the certified radius.
@@ -585,7 +601,7 @@ class DiscriminativeKMeans(
             Rows, or other data that `fit` takes, which is read block by block; labels are not
             needed.
         y : array-like of shape (n_samples,), optional
-            True labels of the rows, if they are known.
+            True labels of the rows, if they are known, or the name of their column.
         features : bool, default=False
             Whether to split the margin over the features.
 
@@ -617,8 +633,11 @@ class DiscriminativeKMeans(
         """
         check_is_fitted(self)
         index = row_index(X, y)
-        X = unlabelled_rows(self, validation.check_raw_rows, X).X
-        found = explain(self._fitted, X, threads_of(self), features=features, y=y)
+        if isinstance(y, str):  # a column of X
+            given = labelled_rows(self, validation.check_raw_rows, X, y, None)
+        else:
+            given = replace(unlabelled_rows(self, validation.check_raw_rows, X), y=y)
+        found = explain(self._fitted, given.X, threads_of(self), features=features, y=given.y)
         return found.with_index(index)
 
     def suspects(
@@ -773,14 +792,15 @@ class DiscriminativeKMeans(
         table = reject.choose_rejection(self._fitted, X, false_alarm_rate, per, threads_of(self))
         return self._publish(replace(self._fitted, rejection=table))
 
-    @accepts_dask
+    @accepts_sources
     def unknown_score(self, X: Any) -> npt.NDArray[np.floating]:
         """Compute the strangeness of rows, divided by the threshold of their nearest prototype.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -792,14 +812,15 @@ class DiscriminativeKMeans(
         X = check_rows(self, X)
         return reject.unknown_scores(self._fitted, rejection, X, threads_of(self))
 
-    @accepts_dask
+    @accepts_sources
     def is_known(self, X: Any) -> npt.NDArray[np.bool_]:
         """Return whether rows may be of a known class: whether `unknown_score` is at most 1.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows. For a Dask array or dataframe, the result is a Dask array.
+            Rows, or other data that `fit` takes; labels are not needed. For a Dask array or
+            dataframe, the result is a Dask array.
 
         Returns
         -------
@@ -808,6 +829,7 @@ class DiscriminativeKMeans(
         """
         return np.asarray(self.unknown_score(X) <= 1)
 
+    @accepts_sources
     def predict_or_reject(self, X: Any, rejected: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each row, or reject it as of no known class.
 
@@ -837,7 +859,6 @@ class DiscriminativeKMeans(
         """
         self._rejection()
         dtype = reject.label_dtype(self.classes_, rejected)
-        _check_in_memory(X, "predict_or_reject")
         known = self.is_known(X)
         labels = self.predict(X).astype(dtype)
         labels[~known] = rejected
@@ -908,7 +929,7 @@ class DiscriminativeKMeans(
         path : str or path
             The file; an existing one is replaced.
         with_labels : bool, default=True
-            Whether to include `labels_`, `conflicts_` and `exemplars_`.
+            Whether to include `labels_` (unless it is lazy), `conflicts_` and `exemplars_`.
         with_path : bool, default=False
             Whether to include the models with fewer clusters, for `at`.
         """
@@ -991,7 +1012,11 @@ class DiscriminativeKMeans(
 
     @with_callbacks
     def _run(self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any) -> None:
-        self._publish(fit(self, X, y, sample_weight, how, classes))
+        fitted = fit(self, X, y, sample_weight, how, classes)
+        self._publish(with_lazy_labels(self, fitted, X, y, sample_weight))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return without_lazy_labels(super().__getstate__())
 
     def _publish(self, fitted: Predictor) -> Self:
         """Replace all fitted attributes at once."""
@@ -1001,7 +1026,13 @@ class DiscriminativeKMeans(
         return self
 
     def _class_distances(self, X: Any) -> npt.NDArray[np.floating]:
-        X = check_rows(self, X)
+        return self._checked_class_distances(check_rows(self, X))
+
+    def _labelled_class_distances(self, X: Any, y: Any) -> tuple[npt.NDArray[np.floating], Any]:
+        given = labelled_rows(self, check_rows, X, y, None)
+        return self._checked_class_distances(given.X), given.y
+
+    def _checked_class_distances(self, X: Matrix) -> npt.NDArray[np.floating]:
         return nearest_prototype.class_distances(
             X, self._fitted.prototypes, len(self.classes_), threads_of(self)
         )
@@ -1015,11 +1046,3 @@ class DiscriminativeKMeans(
                 "rows first. A new fit or an edit drops them."
             )
         return self._fitted.rejection
-
-
-def _check_in_memory(X: Any, method: str) -> None:
-    if is_dask(X):
-        raise TypeError(
-            f"{method} takes rows in memory, not a Dask collection: compute it first; predict, "
-            "unknown_score and is_known answer lazily."
-        )

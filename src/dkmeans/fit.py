@@ -14,7 +14,7 @@ import numpy as np
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
 from dkmeans.fitted import Fitted
-from dkmeans.growth.auto import Search, most_clusters, search
+from dkmeans.growth.auto import Search, most_clusters, sampled, search
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out
 from dkmeans.growth.rows import Rows
@@ -78,13 +78,13 @@ def start_run(
 def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Search:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
     rows = prepared.source.rows
-    items = rows.items()
-    n_classes = len(np.unique(items.classes))
-    held_out = hold_out(items, rows.n_classes)
-    rules = replace(prepared.rules, max_clusters=most_clusters(held_out, n_classes))
+    counts = rows.count_items()
+    n_classes = int(np.count_nonzero(counts))
+    held_out = hold_out(counts, rows.items)
+    rules = replace(prepared.rules, max_clusters=most_clusters(held_out.n_items, n_classes))
 
     def tell(record: dict[str, Any], prototypes: Prototypes) -> bool:
-        step = progress.Step(record, prototypes, is_trial=True, geometry=prepared.rules.geometry)
+        step = progress.Step(record, prototypes, is_trial=True, geometry=run.rules.geometry)
         return progress.tell(listeners, step) and prepared.can_end_search
 
     with ExitStack() as ending:
@@ -98,7 +98,10 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
             n_items = count_items(hashes, held.weights())
         others = ending.enter_context(rows.holding_out(held_out.lowest, held_out.highest))
         about = held_out, held, rows.facts.largest, prepared.source.weight_unit, n_classes
-        found = search(Run(others, rules), *about, tell)
+        run = Run(others, rules)
+        if rules.refine is not None:  # growth alone has samples of its own
+            run = ending.enter_context(sampled(run, held_out, n_classes))
+        found = search(run, *about, tell)
         if held is None:
             return found
         return replace(found, temperature=_temperature(found.chosen(), held, n_items))

@@ -63,7 +63,7 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
 
 def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
     """Look at the share of the rows that became prototypes, if all rows were given."""
-    k, n_rows = fitted.n_clusters, 0 if fitted.labels is None else len(fitted.labels)
+    k, n_rows = fitted.n_clusters, fitted.n_rows
     few = max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
     if how is Continuation.NEW_ROWS or estimator.max_clusters is not None or k <= few:
         return None
@@ -130,7 +130,7 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
         return None
     if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
         return None
-    step = max(1, len(fitted.labels if fitted.labels is not None else ()) // SAMPLE_ROWS)
+    step = max(1, fitted.n_rows // SAMPLE_ROWS)
     rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
     nameless = copy.copy(estimator)  # a part of named rows may have no names
     if not hasattr(X, "columns"):

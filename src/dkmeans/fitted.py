@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.geometry import Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
-from dkmeans.growth.waypoints import Waypoint
+from dkmeans.growth.waypoints import Waypoint, find_waypoint, require_way
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
@@ -33,11 +33,7 @@ class GrowthPath:
 
     def find(self, k: int) -> int:
         """Return the index of the largest model that has at most k clusters."""
-        counts = [len(waypoint) for waypoint in self.waypoints]
-        which = int(np.searchsorted(counts, k, side="right")) - 1
-        if which < 0:
-            raise ValueError(f"k={k} is too small: the fewest clusters on path_ are {counts[0]}.")
-        return which
+        return find_waypoint(self.waypoints, k)
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,8 @@ class Fitted(Predictor):
     earlier_rows: EarlierRows  # weight and sum of the rows of each prototype and class
     weight_unit: float  # a weight of 1 in `earlier_rows`, in the user's weights
     # Statements about training rows; None where the rows are not known any more.
-    labels: Indices | None = None
+    labels: Any = None  # of shape (n,): an array, or a Dask array for Dask collections
+    n_rows: int = 0  # number of rows of the last fit; 0 if it is not known
     inertia: float | None = None
     conflicts: list[Indices] | None = None
     path: Path | None = None
@@ -156,12 +153,7 @@ class Fitted(Predictor):
 
     def _way(self) -> GrowthPath:
         """Return the models with fewer clusters."""
-        if self.growth_path is None:
-            raise ValueError(
-                "The model comes from a file without the models on the way: fit again, or save it "
-                "with_path=True."
-            )
-        return self.growth_path
+        return require_way(self.growth_path)
 
     def at(self, k: int) -> "Fitted":
         """Return the model that growth passed through with the most clusters up to k."""

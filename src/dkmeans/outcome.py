@@ -34,18 +34,19 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
     training, rows, unit = prepared.training, prepared.source.rows, prepared.source.weight_unit
     state, now = growth.state, growth.state.prototypes
     rows.label_all(now)
-    labels = rows.cells()
+    # The cells of rows on a cluster stay there; the estimator finds them again when it is asked.
+    labels = rows.cells() if prepared.sum_cells is None else None
     conflicts = prepared.source.conflicts + run.conflicts
-    relabelled = np.empty(0, dtype=np.intp)
-    if conflicts:  # a row must not be the exemplar of a class that it was not given
-        relabelled = np.flatnonzero(rows.classes() != training.y)
-    exemplars = rows.exemplars(now, relabelled)
+    exemplars = rows.exemplars(now)
     earlier = growth.earlier_rows
     tree = run.tree.to_tree(training.classes)
-    if state.earlier_rows is None:
-        sizes = exact_totals(labels, training.sample_weight, len(now))
-    else:
+    if state.earlier_rows is not None:
         sizes = _sizes(training, unit, now, earlier)
+    elif prepared.sum_cells is not None:
+        sizes = prepared.sum_cells(len(now))
+    else:
+        assert labels is not None
+        sizes = exact_totals(labels, training.sample_weight, len(now))
     history = growth.history
     if search is None:
         path, growth_path = _path(growth.trail, history, run.tree, training, unit)
@@ -74,6 +75,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
         conflicts=conflicts,
         path=path,
         training_classes=_training_classes(training) if all_rows else None,
+        n_rows=training.n_rows,
         growth_path=growth_path,
         calibration=_calibration(search),
     )
@@ -123,6 +125,8 @@ def _sizes(training: Training, unit: float, prototypes: Prototypes, earlier: Ear
         return np.ldexp(sums, exponent)
 
 
-def _training_classes(training: Training) -> TrainingClasses:
+def _training_classes(training: Training) -> TrainingClasses | None:
+    if training.counts is not None:  # they stay with the workers
+        return None
     codes = training.y.astype(np.min_scalar_type(len(training.classes)))
     return TrainingClasses(codes, training.factors)

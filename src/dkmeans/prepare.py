@@ -3,7 +3,7 @@
 import hashlib
 import json
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -15,8 +15,9 @@ from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
-from dkmeans.growth.rules import Continuation, Rules
+from dkmeans.growth.rules import Continuation, FirstMetric, Rules
 from dkmeans.growth.run import Run, Start
+from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.checkpoint import Journal
@@ -38,6 +39,8 @@ class PreparedFit:
     start: Start | None
     search: bool  # whether the number of clusters is still to be chosen
     can_end_search: bool  # not with a checkpoint, as resuming has to repeat the same passes
+    # Sums weights by cell, where the cells of rows do not leave the workers of a cluster.
+    sum_cells: Callable[[int], Floats] | None
 
     def run(self, n_clusters: int | None = None) -> Run:
         """Set up a run on all rows, with the number of clusters if it was chosen."""
@@ -78,7 +81,7 @@ def prepare(
         journal = _open_journal(estimator)
         if journal is not None:
             ending.enter_context(journal)
-        training, stream = _read(estimator, X, y, sample_weight, how, classes, ending)
+        training, stream, sum_cells = _read(estimator, X, y, sample_weight, how, classes, ending)
         if before is not None and how is Continuation.REFINE:
             validation.check_known_classes(before.classes, training.classes)
         start = None if before is None else _start(estimator, before, training, how)
@@ -111,6 +114,7 @@ def prepare(
             start=start,
             search=budget == "auto" and before is None,
             can_end_search=journal is None,
+            sum_cells=sum_cells,
         )
 
 
@@ -122,8 +126,8 @@ def _read(
     how: Continuation,
     classes: Any,
     ending: ExitStack,
-) -> tuple[validation.Training, growth_rows.RowSource | None]:
-    """Check the data; the second value stands for rows that are not in this process's memory."""
+) -> tuple[validation.Training, growth_rows.RowSource | None, Callable[[int], Floats] | None]:
+    """Check the data; the other values stand for rows that are not in this process's memory."""
     push = 1.0 if estimator.repulsion == "size" else estimator.repulsion
     options = {
         "reach": 1 + 2 * push,
@@ -140,14 +144,14 @@ def _read(
             client = active_client()
         if client is not None:
             stream = scan_partitions(estimator, client, partitions, ending, **options)
-        else:
-            stream = out_of_core.scan_blocks(estimator, partitions, ending, **options)
-        return stream.training, stream
+            return stream.training, stream, stream.sum_cells
+        stream = out_of_core.scan_blocks(estimator, partitions, ending, **options)
+        return stream.training, stream, None
     blocks = out_of_core.open_blocks(X, y, sample_weight, estimator.memory_mb)
     if blocks is not None:
         stream = out_of_core.scan_blocks(estimator, blocks, ending, **options)
-        return stream.training, stream
-    return validation.check_training(estimator, X, y, sample_weight, **options), None
+        return stream.training, stream, None
+    return validation.check_training(estimator, X, y, sample_weight, **options), None, None
 
 
 def _start(
@@ -163,7 +167,7 @@ def _start(
 def _total_weight(training: validation.Training) -> float:
     """Sum the weights of all rows; a weight of 3 is the row three times."""
     one_group = np.zeros(len(training.y), dtype=np.intp)
-    return float(exact_totals(one_group, training.sample_weight, 1)[0])
+    return float(exact_totals(one_group, training.sample_weight, 1, training.counts)[0])
 
 
 def _rules(
@@ -184,6 +188,7 @@ def _rules(
     if max_clusters == "auto":
         # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
         max_clusters = None if before is None else max(before.n_clusters, training.n_classes)
+    is_new = metric == LEARNED and before is None
     return Rules(
         estimator.repulsion,
         max_clusters,
@@ -194,6 +199,7 @@ def _rules(
         refine=_refinement(estimator, metric, how),
         geometry=geometry_of(metric) if source.learned is None else source.learned,
         continuation=how,
+        first_metric=FirstMetric(estimator.n_components) if is_new else None,
     )
 
 

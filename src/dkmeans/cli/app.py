@@ -120,6 +120,7 @@ def fit(
     balanced: o.Balanced = False,
     growth: o.Growth = None,
     metric: o.Metric = None,
+    medoids: o.Medoids = None,
     n_components: o.Components = None,
     sep: o.Sep = None,
     decimal: o.Decimal = None,
@@ -131,7 +132,9 @@ def fit(
     ] = False,
     precomputed: Annotated[
         bool,
-        typer.Option("--precomputed", help="TRAIN is a .npy matrix of distances between rows."),
+        typer.Option(
+            "--precomputed", help="DATA is a matrix of distances between rows (.npy, .csv, .tsv)."
+        ),
     ] = False,
     label_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
@@ -143,8 +146,9 @@ def fit(
 
     Numbers are scaled and missing ones replaced; text becomes categories; Booleans and dates become
     numbers. Columns that count rows, are different in every row or always the same are left out,
-    and a line says so. `dkmeans columns` shows what each column is taken for. With --precomputed,
-    rows are chosen as prototypes (medoids) by the distances between all rows.
+    and a line says so. `dkmeans columns` shows what each column is taken for. With --medoids,
+    rows are chosen as prototypes, by the distances between all rows; with --precomputed, DATA has
+    these distances.
     """
     from dataclasses import replace
 
@@ -156,6 +160,7 @@ def fit(
         refine=refine,
         growth=growth,
         metric=metric,
+        medoids=medoids,
         n_components=n_components,
         balanced=balanced,
         standardise=standardise,
@@ -169,7 +174,7 @@ def fit(
         run_fit_distances(train, label_file, label, options)
         return
     if label_file is not None:
-        raise InputError("--label-file is for --precomputed: name a column of TRAIN with --label.")
+        raise InputError("--label-file is for --precomputed: name a column of DATA with --label.")
     wanted = o.wanted(
         label,
         weight=weight,

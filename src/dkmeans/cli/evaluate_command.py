@@ -18,7 +18,7 @@ from dkmeans.cli.console import (
     stdout,
 )
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import FitOptions, in_option_names, make_estimator
+from dkmeans.cli.fit_command import FitOptions, check_medoid_rows, in_option_names, make_estimator
 from dkmeans.cli.inputs import check_input, resolve_input
 from dkmeans.cli.labelled_rows import Wanted
 from dkmeans.cli.loaded_model import load_model
@@ -63,6 +63,7 @@ def _by_splits(path: Path, wanted: Wanted, options: FitOptions, split: Split) ->
     check_input(path)
     rows = read_rows(path, wanted)
     candidates = Candidates(rows, standardise=options.standardise)
+    check_medoid_rows(rows, options)
     estimator = make_estimator(options)
     parts = split.parts(candidates.data.y)
     with stderr().status("fitting") if not options.quiet else _Nothing():
@@ -73,19 +74,26 @@ def _by_splits(path: Path, wanted: Wanted, options: FitOptions, split: Split) ->
 
 def _of_model(path: Path, data: Path, wanted: Wanted) -> Trial:
     model = load_model(path)
+    if model.takes_distances:
+        raise InputError(
+            f"{path.name} takes distances, not rows with labels: use dkmeans predict, and compare "
+            "its classes with the labels."
+        )
     check_input(data)
     rows = read_rows(data, wanted, model.template)
     labelled = whole(rows)
     predicted = model.whole.predict(labelled.X)
     weight = np.ones(len(predicted)) if labelled.weight is None else labelled.weight
     error = float(np.average(predicted != labelled.y, weights=weight))
-    sizes = [model.core.n_clusters_]
-    return Trial(labelled.y, predicted, weight, [error], float("nan"), sizes, rows.notes)
+    sizes = [len(model.prototype_ids)]
+    return Trial(
+        labelled.y, predicted, weight, [error], float("nan"), sizes, rows.notes, model.noun
+    )
 
 
 def _report(console: Console, trial: Trial, how: str) -> None:
     spread = "" if trial.deviation != trial.deviation else f" (± {percent(trial.deviation)})"
-    clusters = f"{np.mean(trial.sizes):,.4g} clusters" if trial.sizes else ""
+    clusters = f"{np.mean(trial.sizes):,.4g} {trial.noun}s" if trial.sizes else ""
     seconds = "" if trial.seconds != trial.seconds else f", {trial.seconds:.1f} s to fit"
     say(
         console,

@@ -46,13 +46,15 @@ def _print(model: LoadedModel, source: Any) -> None:
     _, X, _ = next(iter(source.batches()))
     found = _explain(model, X[:_SHOWN] if not hasattr(X, "iloc") else X.iloc[:_SHOWN])
     console = stdout()
-    table = grid("row", "class", "rival", "decided by", "distance", "to rival", "radius", left=4)
+    reason = "medoid" if model.is_medoids else "decided_by"
+    title = "medoid\n(row)" if model.is_medoids else "decided by"
+    table = grid("row", "class", "rival", title, "distance", "to rival", "radius", left=4)
     for at in range(len(found["class"])):
         table.add_row(
             str(at + 1),
             label_text(found["class"][at]),
             label_text(found["rival"][at]),
-            found["decided_by"][at],
+            str(found[reason][at]),
             *(f"{found[name][at]:.3g}" for name in ("distance", "rival_distance", "radius")),
         )
     show(console, table)
@@ -63,18 +65,19 @@ def _print(model: LoadedModel, source: Any) -> None:
 
 def _explain(model: LoadedModel, X: Any) -> dict[str, Any]:
     rows = model.scaled(X)
-    why = model.core.explain(rows, features=True)
-    return {
+    features = {} if model.is_medoids else {"features": True}
+    why = model.core.explain(rows, **features)
+    found = {
         "class": _plain(why.label),
-        "cluster_id": why.id,
+        "medoid" if model.is_medoids else "cluster_id": why.id,
         "distance": why.distance,
         "rival": _plain(why.rival_label),
         "rival_id": why.rival_id,
         "rival_distance": why.rival_distance,
         "margin": why.margin,
         "radius": why.radius,
-        "decided_by": _reasons(model, why),
     }
+    return found if model.is_medoids else found | {"decided_by": _reasons(model, why)}
 
 
 def _reasons(model: LoadedModel, why: Any) -> list[str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from dkmeans.atomic import write_atomically
 from dkmeans.cli.console import file_size, say, stdout
+from dkmeans.cli.errors import InputError
 from dkmeans.cli.loaded_model import load_model
 from dkmeans.cli.output_files import check_free
 from dkmeans.files.export import FORMATS
@@ -13,7 +14,9 @@ def run_export(path: Path, format: str, out: Path | None, *, force: bool = False
     """Write a model in another format."""
     out = out or path.with_suffix(f".{format}")
     check_free(out, path, force=force)
-    model = load_model(path).whole
-    write_atomically(out, FORMATS[format].encode(model))
+    model = load_model(path)
+    if model.is_medoids:
+        raise InputError(f"{path.name} is a model of medoids, which export does not write.")
+    write_atomically(out, FORMATS[format].encode(model.whole))
     what, size = FORMATS[format].description, file_size(out.stat().st_size)
     say(stdout(), f"{what} saved: {out.resolve()} ({size})")

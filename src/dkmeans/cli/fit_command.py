@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.cli.console import say, stderr, stdout
-from dkmeans.cli.errors import InputError
+from dkmeans.cli.errors import InputError, suggestion
 from dkmeans.cli.fit_progress import FitProgress
 from dkmeans.cli.fit_report import Errors, report
 from dkmeans.cli.frame_rows import FrameRows
@@ -21,8 +21,13 @@ from dkmeans.cli.output_files import check_free
 from dkmeans.cli.rows import Rows, open_rows, read_rows, whole
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
+from dkmeans.metrics.pairwise import BOOLEAN, NAMES, NEEDED_PARAMETERS
 from dkmeans.progress import listening
 
+# Metrics of `--medoids`: those that need no parameters.
+MEDOID_METRICS = tuple(name for name in NAMES if name not in NEEDED_PARAMETERS)
+CHOSEN_NUMBER = "The number of medoids is chosen on held-out rows; --max-clusters sets it."
 NONE = "none"  # an option that stands for None
 
 
@@ -35,6 +40,7 @@ class FitOptions:
     refine: str | None = None
     growth: str | None = None
     metric: str | None = None
+    medoids: str | None = None  # a metric; rows are chosen as prototypes
     n_components: int | None = None
     balanced: bool = False
     standardise: bool = False
@@ -53,7 +59,8 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     if options.reject is not None and options.test is None:
         raise InputError("--reject needs rows that are not fitted: name a file of them as --test.")
     estimator = make_estimator(options)
-    rows = open_rows(train, wanted)
+    rows = open_rows(train, wanted) if options.medoids is None else read_rows(train, wanted)
+    check_medoid_rows(rows, options)
     if isinstance(rows, Labelled) and len(np.unique(rows.y)) < 2:
         raise InputError(_one_class(train, rows.y[0]))
     model = make_model(estimator, rows, options)
@@ -63,6 +70,8 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
     if not options.quiet:
         for note in notes:
             say(console, note)
+        if options.medoids is not None and options.max_clusters is None:
+            say(console, CHOSEN_NUMBER)
     seconds = fit_rows(model, rows, options, console)
     core = LoadedModel(model).core
     if len(core.classes_) < 2:
@@ -84,8 +93,13 @@ def run_fit(train: Path, wanted: Wanted, options: FitOptions) -> None:
         )
 
 
-def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
+def make_estimator(options: FitOptions) -> Any:
     """Make the estimator that the options ask for."""
+    if options.medoids is not None:
+        if options.medoids not in MEDOID_METRICS:
+            known = suggestion(options.medoids, MEDOID_METRICS)
+            raise InputError(f"--medoids {options.medoids}: there is no such metric; {known}")
+        return make_medoids(options, options.medoids)
     names = ("refine", "growth", "metric")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings: dict[str, Any] = {n: None if value == NONE else value for n, value in given.items()}
@@ -97,6 +111,30 @@ def make_estimator(options: FitOptions) -> DiscriminativeKMeans:
         class_weight="balanced" if options.balanced else None,
         n_threads=options.threads,
     )
+
+
+def make_medoids(options: FitOptions, metric: str) -> DiscriminativeKMedoids:
+    """Make an estimator of medoids."""
+    for name in ("refine", "growth", "metric", "n_components"):
+        if getattr(options, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} is for clusters, not for medoids: drop it.")
+    return DiscriminativeKMedoids(
+        budget_of(options.max_clusters or "auto"),
+        metric=metric,
+        class_weight="balanced" if options.balanced else None,
+        n_threads=options.threads,
+    )
+
+
+def check_medoid_rows(rows: Rows, options: FitOptions) -> None:
+    """Refuse to scale values that a metric takes as they are."""
+    scaled = isinstance(rows, FrameRows) or options.standardise
+    if scaled and options.medoids in (*BOOLEAN, "haversine"):
+        raise InputError(
+            f"--medoids {options.medoids} compares values as they are, and they would be scaled: "
+            "add --raw, and leave out --standardise."
+        )
 
 
 def make_model(estimator: Any, rows: Rows, options: FitOptions) -> Any:
@@ -153,7 +191,7 @@ def fit_with_progress(
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        refine = None if options.refine == NONE else "margin"
+        refine = None if options.refine == NONE or options.medoids is not None else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
         with progress, listening(progress.hear):
             fit()
@@ -182,8 +220,9 @@ def _features(columns: Any, rows: FrameRows) -> Iterator[tuple[Any, ...]]:
 
 def _fit_arrays(model: Any, rows: Labelled) -> None:
     """Fit rows in memory."""
-    X, step = rows.X, "discriminativekmeans__"
-    if not LoadedModel(model).has_steps:
+    if LoadedModel(model).has_steps:
+        X, step = rows.X, f"{model.steps[-1][0]}__"
+    else:
         X, step = rows.array(), ""
     weight = {} if rows.weight is None else {f"{step}sample_weight": rows.weight}
     model.fit(X, rows.y, **weight)

@@ -157,7 +157,11 @@ def _medoid_training(core: Any) -> str:
 
 
 def _medoid_error(core: Any) -> float | None:
-    return float(core.path_.training_error[-1]) if hasattr(core, "path_") else None
+    if not hasattr(core, "path_"):
+        return None
+    # With "auto", the path goes on beyond the chosen number.
+    mine = core.path_.clusters == core.n_medoids_
+    return float(core.path_.training_error[mine][0]) if mine.any() else None
 
 
 def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:

@@ -120,6 +120,13 @@ Standardise = Annotated[
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes the same weight.")]
 Growth = Annotated[GrowthOption | None, typer.Option(help="How clusters are added.")]
 Metric = Annotated[MetricOption | None, typer.Option(help="What distance is; auto learns it.")]
+Medoids = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METRIC",
+        help="Choose rows as prototypes (medoids), by the distance METRIC, such as manhattan.",
+    ),
+]
 Components = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Largest rank of --metric learned.")
 ]
@@ -174,6 +181,7 @@ def fitting(
     refine: RefineOption | None = None,
     growth: GrowthOption | None = None,
     metric: MetricOption | None = None,
+    medoids: str | None = None,
     n_components: int | None = None,
     balanced: bool = False,
     standardise: bool = False,
@@ -189,6 +197,7 @@ def fitting(
         refine=refine.value if refine else None,
         growth=growth.value if growth else None,
         metric=metric.value if metric else None,
+        medoids=medoids,
         n_components=n_components,
         balanced=balanced,
         standardise=standardise,

@@ -73,6 +73,14 @@ def _prepare(
         fit_rows(model, rows, fitting, stderr())
         return LoadedModel(model), whole(rows)
     loaded = load_model(source)
+    if loaded.is_medoids and not PICTURES[kind].of_medoids:
+        drawn = ", ".join(name for name, picture in PICTURES.items() if picture.of_medoids)
+        raise InputError(
+            f"{source.name} is a model of medoids, of which --kind {kind} is not drawn: choose one "
+            f"of {drawn}."
+        )
+    if loaded.takes_distances and options.data is not None:
+        raise InputError(f"{source.name} takes distances, not rows: leave out --data.")
     if options.data is None:
         if PICTURES[kind].needs_rows:
             raise InputError(f"--kind {kind} needs labelled rows: add --data FILE --label COLUMN.")
@@ -125,6 +133,7 @@ class Picture:
     draw: Callable[[Subject], Any]
     needs_rows: bool = False
     needs_shape: bool = False
+    of_medoids: bool = False  # whether it is drawn of medoids too
 
 
 def _cells(s: Subject) -> Any:
@@ -170,7 +179,7 @@ def _suspects(s: Subject) -> Any:
 PICTURES = {
     "cells": Picture(_cells),
     "tree": Picture(lambda s: plots.TreeDisplay.from_estimator(s.whole)),
-    "path": Picture(lambda s: plots.PathDisplay.from_estimator(s.whole)),
+    "path": Picture(lambda s: plots.PathDisplay.from_estimator(s.whole), of_medoids=True),
     "borders": Picture(lambda s: plots.ClassBordersDisplay.from_estimator(s.whole)),
     "profiles": Picture(
         lambda s: plots.PrototypeProfilesDisplay.from_estimator(s.whole, *s.unlabelled)
@@ -182,19 +191,26 @@ PICTURES = {
     ),
     "importances": Picture(_importances),
     "confusion": Picture(
-        lambda s: plots.ConfusionDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+        lambda s: plots.ConfusionDisplay.from_estimator(s.whole, *s.labelled),
+        needs_rows=True,
+        of_medoids=True,
     ),
     "margins": Picture(
-        lambda s: plots.MarginDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+        lambda s: plots.MarginDisplay.from_estimator(s.whole, *s.labelled),
+        needs_rows=True,
+        of_medoids=True,
     ),
     "certified": Picture(
         lambda s: plots.CertifiedAccuracyDisplay.from_estimator(s.whole, *s.labelled),
         needs_rows=True,
+        of_medoids=True,
     ),
     "reliability": Picture(
-        lambda s: plots.ReliabilityDisplay.from_estimator(s.whole, *s.labelled), needs_rows=True
+        lambda s: plots.ReliabilityDisplay.from_estimator(s.whole, *s.labelled),
+        needs_rows=True,
+        of_medoids=True,
     ),
-    "rejection": Picture(_rejection, needs_rows=True),
+    "rejection": Picture(_rejection, needs_rows=True, of_medoids=True),
     "parts": Picture(
         lambda s: plots.FeaturePartsDisplay.from_estimator(s.whole, s.labelled[0]), needs_rows=True
     ),

@@ -17,6 +17,7 @@ from dkmeans.cli.console import label_text
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.frame_rows import FrameRows
 from dkmeans.cli.labelled_rows import Labelled, take_rows
+from dkmeans.cli.loaded_model import LoadedModel
 from dkmeans.cli.rows import whole
 from dkmeans.tables.pipeline import build_pipeline
 
@@ -73,6 +74,7 @@ class Trial:
     seconds: float  # to fit, on average
     sizes: list[int]  # prototypes of each fold, if the model has any
     notes: list[str]
+    noun: str = "cluster"  # what a prototype is called
 
     @property
     def error(self) -> float:
@@ -169,8 +171,10 @@ class Candidates:
                 predicted = model.predict(theirs.X)
                 weight = np.ones(len(test)) if theirs.weight is None else theirs.weight
                 errors.append(float(np.average(predicted != theirs.y, weights=weight)))
-                if hasattr(model[-1], "cluster_centers_"):
-                    sizes.append(len(model[-1].cluster_centers_))
+                centers = getattr(model[-1], "cluster_centers_", None)
+                prototypes = getattr(model[-1], "medoid_indices_", centers)
+                if prototypes is not None:
+                    sizes.append(len(prototypes))
                 y.append(theirs.y)
                 found.append(predicted)
                 weights.append(weight)
@@ -182,6 +186,7 @@ class Candidates:
             seconds / len(parts),
             sizes,
             list(dict.fromkeys(str(warning.message) for warning in caught)),
+            LoadedModel(model).noun,
         )
 
     def _take(self, which: npt.NDArray[Any]) -> Labelled:

@@ -4,9 +4,9 @@ A pass over one part of the rows returns `GroupSums`. Those of several parts are
 rounding, and read as a `Tally` by cell and class.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 
 INT16_CODES = 1 << 15  # codes below this fit into 16 bits
+MIN_PACKED = 1 << 16  # smaller arrays are sent as they are
+MAX_FILLED = 0.25  # share of values that are not zero up to which only these are sent
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,17 @@ class GroupSums(Record):
         squares = np.zeros((len(first.squares), g))
         whole = GroupSums(keys, np.zeros((s, g)), np.zeros((s, g, d)), squares)
         for one in several:
-            at = np.searchsorted(keys, one.keys)
+            at: Indices | slice = slice(None)  # a slice needs no temporary arrays
+            if len(one.keys) < g:
+                at = np.searchsorted(keys, one.keys)
             whole.weights[:, at] += one.weights
             whole.sums[:, at] += one.sums
             whole.squares[:, at] += one.squares
         return whole
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle only values that are not zero, where they are few: sums of sparse rows."""
+        return _unpickled, (self.keys, self.weights, _Packed.of(self.sums), self.squares)
 
     def take(self, which: Indices) -> Self:
         """Select groups."""
@@ -89,6 +97,38 @@ class GroupSums(Record):
             np.add.reduceat(self.sums, starts, axis=1),
             np.add.reduceat(self.squares, starts, axis=1),
         )
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """An array with few values that are not zero."""
+
+    shape: tuple[int, ...]
+    places: npt.NDArray[np.integer]
+    values: Floats
+
+    @classmethod
+    def of(cls, array: Floats) -> "_Packed | Floats":
+        """Pack an array, unless it is small or has many values."""
+        if array.size < MIN_PACKED or np.count_nonzero(array) > MAX_FILLED * array.size:
+            return array
+        flat = array.reshape(-1)
+        places = np.flatnonzero(flat)
+        few = array.size <= np.iinfo(np.int32).max
+        return cls(array.shape, places.astype(np.int32) if few else places, flat[places])
+
+    def unpacked(self) -> Floats:
+        """Return the array."""
+        array = np.zeros(self.shape)
+        array.reshape(-1)[self.places] = self.values
+        return array
+
+
+def _unpickled(
+    keys: Indices, weights: Floats, sums: _Packed | Floats, squares: Floats
+) -> GroupSums:
+    unpacked = sums.unpacked() if isinstance(sums, _Packed) else sums
+    return GroupSums(keys, weights, unpacked, squares)
 
 
 @dataclass(frozen=True)
@@ -204,7 +244,7 @@ def by_group(codes: Indices) -> tuple[Indices, Indices]:
     return order, run_starts(codes[order]) if len(order) else order
 
 
-def run_starts(*columns: Indices) -> Indices:
+def run_starts(*columns: Floats | Indices) -> Indices:
     """Return the starts of runs of equal entries in sorted columns."""
     changed = np.ones(len(columns[0]), dtype=bool)
     changed[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
@@ -214,7 +254,12 @@ def run_starts(*columns: Indices) -> Indices:
 def by_values(values: npt.NDArray[np.floating], *keys: Floats | Indices) -> Indices:
     """Sort rows by keys, in the order of `np.lexsort`, then by their values.
 
-    Only columns in which rows differ are compared, as most columns may be equal.
+    Only columns in which rows differ are compared, as most columns may be equal, and none if the
+    keys of all rows differ.
     """
+    if keys:
+        order = np.lexsort(keys)
+        if len(run_starts(*(key[order] for key in keys))) == len(order):
+            return order
     differ = (values != values[:1]).any(axis=0)
     return np.lexsort((np.zeros(len(values)), *values[:, differ].T[::-1], *keys))

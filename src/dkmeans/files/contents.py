@@ -25,9 +25,9 @@ from dkmeans.growth.earlier_rows import EarlierRows
 
 _SCALARS = ("n_iter", "converged", "inertia", "weight_unit")  # fields of Fitted
 _ENTRIES = {"parameters", "classes", "n_features", "feature_names", "fitted", "tables"}
-# Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
 # What a file means that does not have these parameters: the defaults of version 0.1.
 _FIRST_DEFAULTS = {"max_clusters": None, "refine": None, "metric": "euclidean"}
+# Bound on the memory that repeated class labels take: bytes, and bytes per byte of the file.
 _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
@@ -160,7 +160,7 @@ def _read_geometry(arrays: Arrays, metric: Any, n_features: int) -> Geometry:
 def _describe_rows(fitted: Fitted) -> Arrays:
     """Return statements about single training rows, as far as there are any."""
     arrays: Arrays = {}
-    if fitted.labels is not None:
+    if isinstance(fitted.labels, np.ndarray):  # those of Dask collections are not computed
         arrays["labels"] = fitted.labels.astype(np.int64)
     if (fitted.exemplars >= 0).any():
         arrays["exemplars"] = fitted.exemplars.astype(np.int64)

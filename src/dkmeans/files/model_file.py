@@ -55,7 +55,9 @@ def to_bytes(model: Any, *, with_labels: bool = True, with_path: bool = False) -
     """Return what `save` writes."""
     before, estimator = scaler.stored_parts(model)
     if isinstance(estimator, DiscriminativeKMedoids):
-        arrays, document = medoid_contents.describe(estimator, with_labels=with_labels)
+        arrays, document = medoid_contents.describe(
+            estimator, with_labels=with_labels, with_path=with_path
+        )
     else:
         arrays, document = contents.describe(
             estimator, with_labels=with_labels, with_path=with_path

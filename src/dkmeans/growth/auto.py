@@ -7,6 +7,9 @@ errors are measured on the same rows. Growth ends at an error of 0, or when more
 stopped paying: at a multiple of the choice so far.
 
 If the fit refines, so does the search, but only at a few sizes, and in few passes.
+
+With many rows, the search sees a sample of them (`samples`). More rows can tell more prototypes
+from noise, so the choice is scaled to all rows: with the square root of their number.
 """
 
 import time
@@ -22,7 +25,8 @@ from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import HeldOut
 from dkmeans.growth.registry import REFINEMENTS
 from dkmeans.growth.rows import Rows
-from dkmeans.growth.run import Run, State
+from dkmeans.growth.run import Run, Sample, State
+from dkmeans.growth.samples import plan_sample
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats
@@ -36,13 +40,18 @@ ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
 MAX_SHARE_OF_ITEMS = 0.1  # more prototypes would not be a summary of the rows
+SAMPLE_ROWS = 8192  # distinct rows in a sample,
+MIN_CLASS_ROWS = 64  # and of each class,
+MAX_SAMPLE_SHARE = 0.5  # unless that would be most of the rows
+ROWS_EXPONENT = 0.5  # the number of clusters that pays grows with this power of the number of rows
 
 
 @dataclass(frozen=True)
 class Search:
     """Models grown without the held-out rows, with their held-out errors."""
 
-    n_clusters: int  # the choice
+    n_clusters: int  # the choice for all rows
+    n_tried: int  # the choice among the models
     trail: Trail
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
@@ -50,19 +59,31 @@ class Search:
     temperature: float | None = None  # of probabilities, that fits the held-out rows best
 
     def chosen(self) -> Waypoint:
-        """Return the model with the chosen number of clusters, or the next smaller one kept."""
-        smaller = [w for w in self.trail if len(w) <= self.n_clusters]
+        """Return the chosen model, or the next smaller one kept."""
+        smaller = [w for w in self.trail if len(w) <= self.n_tried]
         return smaller[-1] if smaller else next(iter(self.trail))
 
     def summary(self) -> dict[str, Any]:
-        """Return one record for the history: the state with the chosen number, and the time."""
-        until = [r for r in self.records if r["clusters"] <= self.n_clusters] or self.records[:1]
+        """Return one record for the history: the state of the chosen model, and the time."""
+        until = [r for r in self.records if r["clusters"] <= self.n_tried] or self.records[:1]
         return until[-1] | {"round": 0, "phase": "search", "seconds": self.seconds}
 
 
-def most_clusters(held_out: HeldOut, n_classes: int) -> int:
-    """Return the largest number of clusters that a search may choose."""
-    return max(n_classes, int(MAX_SHARE_OF_ITEMS * held_out.n_items))
+def most_clusters(n_items: float, n_classes: int) -> int:
+    """Return the largest number of clusters that a search may choose for so many items."""
+    return max(n_classes, int(MAX_SHARE_OF_ITEMS * n_items))
+
+
+@contextmanager
+def sampled(run: Run, held_out: HeldOut, n_classes: int) -> Iterator[Run]:
+    """Return a run on a sample of the rows; the same run if that would be most of them."""
+    plan = plan_sample(run.rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_SAMPLE_SHARE)
+    if plan is None:
+        yield run
+        return
+    most = most_clusters(plan.share * held_out.n_others, n_classes)
+    with run.rows.drawn(plan.draw) as rows:
+        yield run.on_sample(Sample(rows, plan.share), replace(run.rules, max_clusters=most))
 
 
 class _Evaluation:
@@ -118,7 +139,7 @@ def search(
     Parameters
     ----------
     run : Run
-        On rows where those held out have weight 0.
+        On rows where those held out have weight 0, or on a sample of them.
     held_out : HeldOut
     held : Rows or None
         The held-out rows; None if there are none.
@@ -144,12 +165,14 @@ def search(
         trail.add(replace(waypoint(run, state, (training_error, error)), round=round))
         return error
 
-    rounds = grow(run)
+    rounds, clock = grow(run), start
     for state in rounds:
         assert isinstance(state, State)
         ended, error, count = False, np.nan, len(state.prototypes)
         if state.round:
-            records.append(state.record(weight_unit))
+            now = time.perf_counter()  # trials take time, too
+            records.append(state.record(weight_unit) | {"seconds": now - clock})
+            clock = now
             ended = tell(records[-1], state.prototypes)
         if refine is None:
             error = evaluate(state, state.round)
@@ -162,7 +185,21 @@ def search(
             break
     rounds.close()  # a sample is no longer needed
     seconds = time.perf_counter() - start
-    return Search(max(n_classes, found.fewest()), trail, run.tree, records, seconds)
+    n_tried = max(n_classes, found.fewest())
+    n_clusters = _scaled(n_tried, run.sample, held_out, n_classes)
+    return Search(n_clusters, n_tried, trail, run.tree, records, seconds)
+
+
+def _scaled(n_tried: int, sample: Sample | None, held_out: HeldOut, n_classes: int) -> int:
+    """Scale a number of clusters that was chosen on a sample to all rows.
+
+    One per class is needed for any number of rows.
+    """
+    if sample is None:
+        return n_tried
+    ratio = held_out.n_items / (sample.share * held_out.n_others)
+    n_clusters = n_classes + round((n_tried - n_classes) * ratio**ROWS_EXPONENT)
+    return min(n_clusters, most_clusters(held_out.n_items, n_classes))
 
 
 @contextmanager
@@ -175,7 +212,7 @@ def _refined(run: Run, state: State, refine: str) -> Iterator[State]:
         if isinstance(step, State):
             refined = step
     yield refined
-    if state.sample is None:
+    if state.sample is run.sample:
         run.undo(refined, state)
     else:
         run.map_rows(state.geometry)

@@ -56,13 +56,14 @@ class EarlierRows:
             np.concatenate([self.sums, other.sums], axis=1),
         )
 
-    def faded(self, factor: float) -> Self:
-        """Multiply weights and sums by a factor."""
-        return replace(self, weights=_times(self.weights, factor), sums=_times(self.sums, factor))
+    def estimated(self, share: float) -> Self:
+        """Return entries of all rows, from those of a sample with a share of them."""
+        return replace(self, weights=self.weights / share, sums=self.sums / share)
 
     def forgetting(self, factor: float) -> Self:
         """Multiply by a factor, and drop entries whose weight has become negligible."""
-        faded = self.faded(factor)
+        weights, sums = _times(self.weights, factor), _times(self.sums, factor)
+        faded = replace(self, weights=weights, sums=sums)
         return faded.take(faded.weights[0] >= MIN_WEIGHT)
 
     def recoded(self, codes: Indices) -> Self:

@@ -5,7 +5,9 @@ can draw, report or stop.
 """
 
 from collections.abc import Generator
+from dataclasses import replace
 
+from dkmeans.growth.first_metric import first_metric
 from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.missing_classes import complete
 from dkmeans.growth.paper import paper_rounds
@@ -18,12 +20,22 @@ from dkmeans.growth.termination import terminate
 
 def grow(run: Run) -> Generator[State | RefineStep, None, None]:
     """Run all rounds. The last value is a `State`: the result."""
+    if run.rules.first_metric is not None:
+        start = first_metric(run, _last_state)
+        run.map_rows(start.geometry)
+        run.rules = replace(run.rules, metric_step=start.step)
     state = run.begin()
     yield state
     if run.rules.continuation is not Continuation.REFINE:
         state = yield from _rounds(run, state)
     if run.rules.refine is not None:
         yield from REFINEMENTS[run.rules.refine](run, state)
+
+
+def _last_state(run: Run) -> State:
+    *_, state = grow(run)
+    assert isinstance(state, State)
+    return state
 
 
 def _rounds(run: Run, state: State) -> Generator[State, None, State]:

@@ -4,11 +4,12 @@ So the choice is deterministic and does not depend on the order of rows. Identic
 together.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dkmeans.kernels.block import Floats
+from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.passes.sampling import DistinctHashes
@@ -17,6 +18,8 @@ MIN_SHARE = 1 / 5  # of each class that is held out,
 MAX_SHARE = 1 / 2  # more than the least if there are few items:
 WANTED_ITEMS = 2000  # from so many on, their errors tell models apart
 MAX_ITEMS = 20_000  # of very many items, about as many are held out
+FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is wanted
+N_HASHES = 2**64
 
 
 @dataclass(frozen=True)
@@ -28,25 +31,53 @@ class HeldOut:
     hashes: Hashes  # of all items that are held out, ascending
     n_items: int  # number of all items, held out or not
 
+    @property
+    def n_others(self) -> int:
+        """Number of items that are not held out."""
+        return self.n_items - len(self.hashes)
+
     def losses(self, hashes: Hashes, weights: Floats) -> Floats:
         """Return the weight of each item among some rows with these hashes and weights."""
         return exact_totals(np.searchsorted(self.hashes, hashes), weights, len(self.hashes))
 
 
-def hold_out(items: DistinctHashes, n_classes: int) -> HeldOut:
+def hold_out(counts: Indices, items: Callable[[Hashes], DistinctHashes]) -> HeldOut:
     """Choose the items of each class with the lowest hashes; none of a class of one item.
 
-    `items` are all distinct rows with a positive weight. Identical rows must have one label.
+    Parameters
+    ----------
+    counts : array of shape (n_classes,)
+        Numbers of distinct rows with a positive weight. Identical rows must have one label.
+    items : callable
+        Finds those with hashes up to limits by class.
     """
-    n_items = len(items.hashes)
+    n_items, n_classes = int(counts.sum()), len(counts)
     share = min(max(MIN_SHARE, min(MAX_SHARE, WANTED_ITEMS / n_items)), MAX_ITEMS / n_items)
+    wanted = np.where(counts > 1, np.ceil(share * counts), 0).astype(np.intp)
     lowest, highest = np.ones(n_classes, np.uint64), np.zeros(n_classes, np.uint64)
     chosen = []
-    for c in np.unique(items.classes).tolist():
-        mine = items.hashes[items.classes == c]
-        if len(mine) > 1:
-            held = mine[: int(np.ceil(share * len(mine)))]
-            lowest[c], highest[c] = held[0], held[-1]
-            chosen.append(held)
+    found = _lowest_items(counts, wanted, items)
+    for c in np.flatnonzero(wanted).tolist():
+        held = found.hashes[found.classes == c][: wanted[c]]
+        lowest[c], highest[c] = held[0], held[-1]
+        chosen.append(held)
     hashes = np.unique(np.concatenate(chosen)) if chosen else np.empty(0, np.uint64)
     return HeldOut(lowest, highest, hashes, n_items)
+
+
+def _lowest_items(
+    counts: Indices, wanted: Indices, items: Callable[[Hashes], DistinctHashes]
+) -> DistinctHashes:
+    """Find the wanted number of items of each class, and somewhat more."""
+    shares = np.minimum(1.0, FIRST_GUESS * wanted / np.maximum(counts, 1))
+    while True:
+        found = items(np.array([_limit(share) for share in shares.tolist()], dtype=np.uint64))
+        few = np.bincount(found.classes, minlength=len(counts)) < wanted
+        if not few.any():
+            return found
+        shares[few] = np.minimum(1.0, 2 * shares[few])
+
+
+def _limit(share: float) -> int:
+    """Return the largest hash in a share of all hashes."""
+    return max(0, int(share * N_HASHES) - 1)

@@ -30,6 +30,7 @@ from dkmeans.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost by which models are compared
 MAX_WHOLE_TOTAL = 2.0**40  # total weight up to which an integer weight w equals w copies of a row
+EXTREMES_RATIO = 2  # of the prototypes looked at for a twin at a time to those that need one
 TWIN_OFFSET = 2.0**-10  # distance between twins, relative to the distance of two of their rows
 
 
@@ -243,17 +244,17 @@ class Field:
             busy = np.flatnonzero((prototypes.classes == c) & margins.wins)
             busy = busy[np.argsort(-won[busy], kind="stable")]  # the heaviest first
             waiting = idle[prototypes.classes[idle] == c].tolist()
-            extremes = self._rows.run(margin_sums.FindExtremes(margins.number, busy))
-            for p in busy.tolist():
-                x, z = extremes[p].astype(np.float64)
-                center = prototypes.centers[p].astype(np.float64)
-                w, across = ((x + z) / 2 - center)[None], (x - z)[None]
-                square = inner_products(w, w)
-                if square > 0:
-                    across = across - (inner_products(across, w) / square)[:, None] * w
-                if waiting and across.any():
-                    chosen.append(waiting.pop(0))
-                    places.append(center + TWIN_OFFSET * across[0])
+            step = EXTREMES_RATIO * len(waiting)  # the lightest are rarely needed
+            for start in range(0, len(busy), step):
+                some = busy[start : start + step]
+                extremes = self._rows.run(margin_sums.FindExtremes(margins.number, some))
+                for p in some.tolist():
+                    place = _twin(prototypes.centers[p], *extremes[p].astype(np.float64))
+                    if waiting and place is not None:
+                        chosen.append(waiting.pop(0))
+                        places.append(place)
+                if not waiting:
+                    break
         return np.array(chosen, dtype=np.intp), np.array(places).reshape(-1, self._n_features)
 
     def describe(
@@ -308,5 +309,17 @@ class Field:
 
         It is rounded only once, so a constant factor on all weights does not change it.
         """
-        weight = self._weight.reshape(-1, *np.ones(slices.ndim - 1, dtype=int))
-        return ratio(slices, weight)
+        # In the form of sums of groups and their weights, for which there is a fast way.
+        sums = slices if slices.ndim == 3 else slices.reshape(len(slices), 1, -1)
+        weight = np.repeat(self._weight.reshape(-1, 1, 1), sums.shape[1], axis=1)
+        return ratio(sums, weight).reshape(slices.shape[1:])
+
+
+def _twin(center: npt.NDArray[np.floating], x: Floats, z: Floats) -> Floats | None:
+    """Return a place next to a centre such that x is nearer to it, and z to the centre."""
+    here = center.astype(np.float64)
+    w, across = ((x + z) / 2 - here)[None], (x - z)[None]
+    square = inner_products(w, w)
+    if square > 0:
+        across = across - (inner_products(across, w) / square)[:, None] * w
+    return here + TWIN_OFFSET * across[0] if across.any() else None

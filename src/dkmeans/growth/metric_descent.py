@@ -32,11 +32,13 @@ class MetricDescent(Descent):
     field : RobustField
     start : Model
         In a learned metric.
+    step : float
+        Of the projection, relative to the usual one.
     """
 
     least_batches: ClassVar[int] = 4
 
-    def __init__(self, field: RobustField, start: Model) -> None:
+    def __init__(self, field: RobustField, start: Model, step: float = 1.0) -> None:
         super().__init__(field, start)
         assert isinstance(start.geometry, Learned)
         self._geometry = start.geometry
@@ -46,7 +48,8 @@ class MetricDescent(Descent):
         self._place -= self._offset
         self._good = self._place.copy()
         self._first_step = FIRST_STEP * np.sqrt(field.spread / self._place.shape[1])
-        self._metric_step = FIRST_METRIC_STEP * self._norm / np.sqrt(self._components.size)
+        first_step = step * FIRST_METRIC_STEP
+        self._metric_step = first_step * self._norm / np.sqrt(self._components.size)
         self._smoothed_metric = SmoothedGradient(self._components.shape, (0, 1))
         self._bound = field.bound_row_gradients(start.prototypes)
 

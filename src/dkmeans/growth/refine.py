@@ -38,7 +38,7 @@ BATCH_ROWS = 8192  # distinct rows in a batch, at least
 MIN_BATCH_ROWS = 200  # where a metric needs more steps
 MAX_BATCHES = 8
 PASSES = 60  # with one batch
-LEAST_PASSES = 0.2  # share of them that is left with very many batches
+LEAST_PASSES = 0.1  # share of them that is left with very many batches
 SLOPES = (10.0, FINAL_SLOPE)  # at the start and at the end
 STALE_PASSES = 5  # in the second half, the descent ends unless the cost falls in so many passes,
 MIN_FALL = 1e-3  # by at least this fraction
@@ -53,9 +53,12 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     if not field.spread > 0:
         return
     start = Model(state.prototypes, run.rules.geometry)
-    kind = MetricDescent if isinstance(start.geometry, Learned) else Descent
-    plan = _Plan.of(field.n_distinct, kind.least_batches, run.rules.max_iter)
-    descent = kind(field, start)
+    descent = (
+        MetricDescent(field, start, run.rules.metric_step)
+        if isinstance(start.geometry, Learned)
+        else Descent(field, start)
+    )
+    plan = _Plan.of(field.n_distinct, descent.least_batches, run.rules.max_iter)
     results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     clock = time.perf_counter()

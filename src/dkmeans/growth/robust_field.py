@@ -19,6 +19,7 @@ from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
+from dkmeans.kernels.tally import add_gaps
 from dkmeans.passes import gradient as gradients
 from dkmeans.passes import metric_gradient
 from dkmeans.passes.margin_search import Batch
@@ -187,9 +188,7 @@ class RobustField(Field):
         noise = GRADIENT_NOISE * strength[:, None] + grain * reach
         gradient[(np.abs(gradient) <= noise).all(axis=1)] = 0.0
         own, rival = divmod(found.gaps.keys, len(centers))
-        steps = self._mean(found.gaps.slices)[:, None] * (centers[own] - centers[rival])
-        np.add.at(gradient, own, steps)
-        np.add.at(gradient, rival, -steps)
+        add_gaps(own, rival, self._mean(found.gaps.slices), centers, gradient)
         return gradient
 
     def _scatter(self, margins: Margins, prototypes: Prototypes) -> float:

@@ -21,6 +21,7 @@ from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
 from dkmeans.passes.contract import Pass, Runner
+from dkmeans.passes.exchange import CountItems
 from dkmeans.passes.margin_search import Batch, FindMargins
 from dkmeans.passes.part import Setting
 from dkmeans.passes.sampling import (
@@ -35,6 +36,7 @@ from dkmeans.passes.sampling import (
 from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
+MAX_CELL_RATIO = 4  # with more cells than so many times the last ones, most rows change theirs
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,9 @@ class Rows:
             Number of rows that changed their prototype.
         """
         known = self._current_sums() if self._changes_only else None
+        if known is not None:
+            n_cells = len(np.unique(known.keys // self.n_classes))
+            known = known if len(prototypes) <= MAX_CELL_RATIO * n_cells else None
         found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
         sums, earlier_square = found.sums, 0.0
         if known is not None:
@@ -283,17 +288,12 @@ class Rows:
         picked = self.run(search.PickRows(codes, points, farthest, away_from))
         return picked.rows, picked.cost < np.inf
 
-    def exemplars(self, prototypes: Prototypes, left_out: Indices) -> Indices:
+    def exemplars(self, prototypes: Prototypes) -> Indices:
         """Find, for each prototype, the nearest row of its cell and class; -1 if there is none.
 
-        Parameters
-        ----------
-        prototypes : Prototypes
-            Those of the last pass that assigned all rows.
-        left_out : array
-            Numbers of rows that must not be chosen.
+        `prototypes` are those of the last pass that assigned all rows.
         """
-        found = self.run(search.FindExemplars(prototypes, left_out))
+        found = self.run(search.FindExemplars(prototypes))
         return np.asarray(found.rows, dtype=np.intp)
 
     def strays(self, classes: Indices) -> tuple[Indices, Indices]:
@@ -335,9 +335,12 @@ class Rows:
         pairs = zip(found.starts, found.arrays, strict=True)
         return np.concatenate([start + np.arange(len(a)) for start, a in pairs]), found.joined()
 
-    def items(self) -> DistinctHashes:
-        """Return the sampling hashes of all distinct rows with a positive weight."""
-        limits = np.full(self.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+    def count_items(self) -> Indices:
+        """Count the distinct rows with a positive weight of each class."""
+        return self._runner.exchange(CountItems(self.facts.largest, self.n_classes))
+
+    def items(self, limits: Hashes) -> DistinctHashes:
+        """Return the sampling hashes of distinct rows with a positive weight, up to limits."""
         return self.run(GatherHashes(self.facts.largest, limits))
 
     def can_do_without(self, prototypes: Prototypes, prototype: int, others: Indices) -> bool:
@@ -428,17 +431,13 @@ class Rows:
         """Return the classes of all rows as the user gave them."""
         return self.run(row_labels.GivenClasses()).joined()
 
-    def hashes(self) -> Hashes:
-        """Hash all rows; identical rows get the same hash."""
-        return self.run(row_labels.HashRows()).joined()
+    def digest(self) -> int:
+        """Compute a checksum of all rows in their order, with classes and weights."""
+        return self.run(row_labels.DigestRows())
 
     def cells(self) -> Indices:
         """Return the cells of all rows."""
         return self.run(row_labels.RowCells()).joined().astype(np.intp)
-
-    def classes(self) -> Indices:
-        """Return the classes of all rows; identical rows have one class."""
-        return self.run(row_labels.RowClasses()).joined()
 
     def weights(self) -> Floats | None:
         """Return the weights of all rows; None stands for ones."""

@@ -18,6 +18,13 @@ class Continuation(Enum):
 
 
 @dataclass(frozen=True)
+class FirstMetric:
+    """How the learned metric that growth starts in is found (`growth.first_metric`)."""
+
+    n_components: int | None  # largest rank
+
+
+@dataclass(frozen=True)
 class Rules:
     """The parameters of the algorithm.
 
@@ -33,3 +40,5 @@ class Rules:
     refine: str | None = None
     geometry: Geometry = field(default_factory=Euclidean)
     continuation: Continuation = Continuation.FRESH
+    first_metric: FirstMetric | None = None  # None: growth starts in the geometry
+    metric_step: float = 1.0  # of the projection in refinement, relative to the usual one

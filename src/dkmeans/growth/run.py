@@ -205,8 +205,8 @@ class Run:
         return self._state(number, phase, prototypes, groups, moved, cut_short, earlier)
 
     def on_all_rows(self, state: State) -> State:
-        """Return a state of all rows, with the prototypes of one that was seen on a sample."""
-        if state.sample is None:
+        """Return a state of all rows of the run, with the prototypes of one seen on a sample."""
+        if state.sample is self.sample:
             return state
         prototypes = state.prototypes
         return self.advance(
@@ -228,7 +228,7 @@ class Run:
         """
         now = EarlierRows.of(state.prototypes, state.cells.groups)
         if state.earlier_rows is None:
-            return now if state.sample is None else now.faded(1 / state.sample.share)
+            return now if state.sample is None else now.estimated(state.sample.share)
         idle = state.earlier_rows.not_in(now)
         return now.joined_with(idle)
 

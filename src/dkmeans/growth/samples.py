@@ -21,6 +21,7 @@ SHARE_BITS = 4  # significant bits of shares
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is probably needed
 CHECK_RATIO = 0.5  # of the number of rows that check the growth on a sample to those in it
 N_HASHES = 2**64
+SALT = 1  # of the hashes: rows held out, which no sample has, are chosen by hashes of another salt
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,13 @@ class Plan:
             np.full(n_classes, lowest),
             np.full(n_classes, _limit(1.0)),
             np.ones(n_classes),
+            SALT,
         )
 
 
-def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:
+def plan_sample(
+    rows: Rows, n_rows: int, min_class_rows: int, max_share: float = MAX_SHARE
+) -> Plan | None:
     """Plan a sample; None if it would be most of the rows.
 
     Parameters
@@ -55,15 +59,17 @@ def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:
         Least number of distinct rows.
     min_class_rows : int
         Least number of distinct rows of each class; all of them if there are fewer.
+    max_share : float
+        Largest share of the rows.
     """
-    found = _smallest_share(rows, n_rows)
+    found = _smallest_share(rows, n_rows, max_share)
     if found is None:
         return None
     share, hashes = found
     small = np.bincount(hashes.classes, minlength=rows.n_classes) < min_class_rows
     if small.any():
         everything = np.where(small, _limit(1.0), np.uint64(0))
-        hashes = rows.run(GatherHashes(rows.facts.largest, everything))
+        hashes = rows.run(GatherHashes(rows.facts.largest, everything, SALT))
     limits, factors = np.full(rows.n_classes, _limit(share)), np.ones(rows.n_classes)
     for c in np.flatnonzero(small).tolist():
         mine = hashes.hashes[hashes.classes == c]
@@ -72,25 +78,27 @@ def plan_sample(rows: Rows, n_rows: int, min_class_rows: int) -> Plan | None:
             taken = min(1.0, 2 * taken)
         limits[c], factors[c] = _limit(taken), share / taken
     lowest = np.zeros(rows.n_classes, dtype=np.uint64)
-    return Plan(share, Draw(rows.facts.largest, lowest, limits, factors))
+    return Plan(share, Draw(rows.facts.largest, lowest, limits, factors, SALT))
 
 
-def _smallest_share(rows: Rows, n_rows: int) -> tuple[float, DistinctHashes] | None:
+def _smallest_share(
+    rows: Rows, n_rows: int, max_share: float
+) -> tuple[float, DistinctHashes] | None:
     """Find the smallest share that holds so many distinct rows, and the hashes up to it."""
     if n_rows > rows.facts.n_active:
         return None
-    upper = min(MAX_SHARE, FIRST_GUESS * n_rows / rows.facts.n_active)
+    upper = min(max_share, FIRST_GUESS * n_rows / rows.facts.n_active)
     while True:
         limits = np.full(rows.n_classes, _limit(upper))
-        found = rows.run(GatherHashes(rows.facts.largest, limits))
+        found = rows.run(GatherHashes(rows.facts.largest, limits, SALT))
         if len(found.hashes) >= n_rows:
             needed = int(np.partition(found.hashes, n_rows - 1)[n_rows - 1])
             share = _share_with(needed)
             within = found.hashes <= _limit(share)
             return share, DistinctHashes(found.classes[within], found.hashes[within])
-        if upper == MAX_SHARE:
+        if upper == max_share:
             return None
-        upper = min(MAX_SHARE, 2 * upper)
+        upper = min(max_share, 2 * upper)
 
 
 def _share_with(largest: int) -> float:

@@ -18,9 +18,9 @@ from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes import facts, features
 from dkmeans.passes.contract import Runner
+from dkmeans.passes.exchange import CountDistinct
 from dkmeans.passes.feature_bins import CountBins
 from dkmeans.passes.part import Setting
-from dkmeans.passes.row_labels import HashRows, RowWeights
 
 MAX_COMPONENTS = 256  # by default
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
@@ -111,9 +111,7 @@ def _relevances(runner: Runner, standard: Learned, heaviest: float) -> Floats:
 
 def _n_distinct(runner: Runner) -> int:
     """Return the number of distinct rows of positive weight: copies tell nothing new."""
-    hashes = runner.run(HashRows()).joined()
-    weights = runner.run(RowWeights()).joined()
-    return len(np.unique(hashes[weights > 0]))
+    return runner.exchange(CountDistinct())
 
 
 def _along_principal_axes(

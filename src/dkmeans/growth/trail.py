@@ -9,6 +9,7 @@ from dkmeans.growth.waypoints import Waypoint
 
 _MIN_VALUES = 1 << 22  # values that waypoints may hold together, whatever the size of the model
 _MAX_TIMES_LARGEST = 4  # beyond that, at most so many times the values of the largest waypoint
+_MAX_VALUES = 1 << 26  # beyond that, no more than the smallest and the latest waypoint
 
 
 class Trail:
@@ -21,11 +22,13 @@ class Trail:
         """Add a model; it replaces an earlier one with as many clusters."""
         self._waypoints[len(waypoint)] = waypoint
         largest = max(w.size for w in self._waypoints.values())
-        room = max(_MIN_VALUES, _MAX_TIMES_LARGEST * largest)
-        while len(self._waypoints) > 3 and sum(w.size for w in self._waypoints.values()) > room:
+        room = max(_MIN_VALUES, min(_MAX_TIMES_LARGEST * largest, _MAX_VALUES))
+        while len(self._waypoints) > 2 and sum(w.size for w in self._waypoints.values()) > room:
             counts = np.array(sorted(self._waypoints))
             gaps = counts[2:] / counts[:-2]
             gaps[counts[1:-1] == len(waypoint)] = np.inf
+            if np.isinf(gaps).all():
+                return
             del self._waypoints[int(counts[1 + gaps.argmin()])]
 
     def __iter__(self) -> Iterator[Waypoint]:

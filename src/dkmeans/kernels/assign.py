@@ -138,7 +138,9 @@ def _nearest_own_and_rival(
     squares: Floats,
     mine: Indices,
 ) -> tuple[Indices, Indices]:
-    own = mine[_nearest(X, packed.take(mine), scores[:, mine], squares)]
+    own = np.full(len(scores), mine[0])
+    if len(mine) > 1:
+        own = mine[_nearest(X, packed.take(mine), scores[:, mine], squares)]
     return own, _nearest(X, packed, scores, squares, barred=mine)
 
 

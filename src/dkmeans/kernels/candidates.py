@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.prefetch import prefetch
 from dkmeans.kernels.sketch import (
     CENTER,
     OVERFLOW,
@@ -215,6 +216,8 @@ def search_candidates(
     count, width, k = 0, sketches.shape[1] - 1, scores.shape[1]
     work = np.empty(1, dtype=X.dtype)
     for i in range(len(rows)):
+        if i + 1 < len(rows):
+            prefetch(X[rows[i + 1]].ctypes.data, X.shape[1] * X.itemsize)
         norm = 0.0
         for j in range(width):
             norm += np.float64(sketches[i, j]) * np.float64(sketches[i, j])

@@ -16,11 +16,14 @@ from dkmeans.kernels.block import Matrix
 # Thresholds for the data as a whole: blocks of the same data always use the same kernels.
 ENOUGH = 1 << 22  # values
 ENOUGH_PAIRS = 1 << 28  # values times centres
+ENOUGH_LOADED = 1 << 24  # values times centres, if the loops have been used before
 
 
 def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
     """Return `kernels.loops`, or None if NumPy should do the work."""
     values = X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1]
+    if loops_in_use() is not None and values * n_centers >= ENOUGH_LOADED:
+        return loops_if(compiled=True)
     return loops_if(compiled=is_worth_it(values, n_centers))
 
 

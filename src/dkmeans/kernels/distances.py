@@ -14,8 +14,10 @@ from dkmeans.kernels.reference import (
     stable_squares,
     to_distance,
 )
+from dkmeans.kernels.threads import tiles
 
 MAX_PAIR_BYTES = 1 << 22  # work memory of the reference, as float64
+CHUNK_VALUES = 1 << 17  # values of centres that are squared together: they stay in the cache
 
 
 class OwnDistances:
@@ -45,15 +47,18 @@ class OwnDistances:
     ) -> None:
         self._centers, self._loops = centers, loops
         if sparse:
-            squares = np.square(centers, dtype=np.float64)
-            d = centers.shape[1]
-            units = grid_units(np.array([squares.max()]), d, slice_count(d, 106))
-            self._slices = cut(squares, units)
-            self._totals = self._slices.sum(axis=2)
+            k, d = centers.shape
+            largest = float(max(centers.max(initial=0.0), -centers.min(initial=0.0)))
+            units = grid_units(np.array([largest * largest]), d, slice_count(d, 106))
+            self._units, self._totals = units, np.empty((len(units), k))
             # Error of the slices, and number of terms a centre adds to the reference's sum.
-            left_out = (squares > 0) & (squares < units[-1] * 2.0**52)
-            self._lost = np.count_nonzero(left_out, axis=1) * units[-1]
-            self._n_terms = np.count_nonzero(squares, axis=1)
+            self._lost, self._n_terms = np.empty(k), np.empty(k, dtype=np.intp)
+            for part in tiles(k, max(1, CHUNK_VALUES // d)):
+                squares = np.square(centers[part], dtype=np.float64)
+                self._totals[:, part] = cut(squares, units).sum(axis=2)
+                left_out = (squares > 0) & (squares < units[-1] * 2.0**52)
+                self._lost[part] = np.count_nonzero(left_out, axis=1) * units[-1]
+                self._n_terms[part] = np.count_nonzero(squares, axis=1)
 
     def __call__(
         self, X: Matrix, labels: Indices, out: Floats, rows: Indices | None = None
@@ -86,9 +91,10 @@ class OwnDistances:
         out[:] = 0.0
         if len(filled):
             starts = X.indptr[filled]
-            difference = X.data.astype(np.float64) - self._centers[owner, X.indices]
+            there = self._centers[owner, X.indices].astype(np.float64)
+            difference = X.data.astype(np.float64) - there
             out[filled] = np.add.reduceat(difference * difference, starts)
-            here = self._slices[:, owner, X.indices]
+            here = cut(np.square(there)[:, None], self._units)[:, :, 0]
             elsewhere[:, filled] -= np.add.reduceat(here, starts, axis=1)
         out += total(elsewhere)[0]
         n_terms = np.minimum(lengths + self._n_terms[labels], X.shape[1]) + lengths
@@ -120,71 +126,89 @@ def paired_distances(
 ) -> Floats:
     """Compute squared distances of some rows of `X`, each to the point of its group."""
     if loops is None or sp.issparse(X):
-        return squared_distances(dense_rows(X, rows), points[groups])
+        return reference_squares(X, rows, points, groups)
     squares = np.empty(len(rows))
     loops.squared_distances(X, rows, points, groups, squares)
     return squares
 
 
-def on_far_side(
-    X: Matrix,
-    rows: Indices,
-    middles: Floats,
-    directions: Floats,
-    groups: Indices,
-    loops: ModuleType | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Return which rows lie beyond the midpoint of their group, along its direction.
+class FarSide:
+    """Tells which rows lie beyond the midpoint of their group, along its direction.
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
-    rows : array of shape (m,)
-        Indices of the rows to test.
     middles, directions : arrays of shape (g, d)
-    groups : array of shape (m,)
-        The group of each row.
+    sparse : bool
+        Whether rows are sparse.
     loops : module, optional
         `kernels.loops`; NumPy is used if not given.
     """
-    found = np.empty(len(rows), dtype=bool)
-    if sp.issparse(X):
-        found[:], doubtful = _on_far_side_sparse(X[rows], middles, directions, groups)
-    elif loops is not None:
-        loops.sides(X, rows, middles, directions, groups, found)
+
+    def __init__(
+        self,
+        middles: Floats,
+        directions: Floats,
+        *,
+        sparse: bool,
+        loops: ModuleType | None = None,
+    ) -> None:
+        self._middles, self._directions, self._loops = middles, directions, loops
+        if sparse:
+            self._offsets, self._offset_sizes = np.zeros((2, len(middles)))
+            for g, (middle, direction) in enumerate(zip(middles, directions, strict=True)):
+                products = middle * direction
+                self._offsets[g] = products.sum()
+                self._offset_sizes[g] = np.abs(products).sum()
+
+    def __call__(self, X: Matrix, rows: Indices, groups: Indices) -> npt.NDArray[np.bool_]:
+        """Return the answer for some rows.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        rows : array of shape (m,)
+            Indices of the rows to test.
+        groups : array of shape (m,)
+            The group of each row.
+        """
+        found = np.empty(len(rows), dtype=bool)
+        middles, directions = self._middles, self._directions
+        if sp.issparse(X):
+            found[:], doubtful = self._from_stored_values(X[rows], groups)
+        elif self._loops is not None:
+            self._loops.sides(X, rows, middles, directions, groups, found)
+            return found
+        else:
+            doubtful = np.arange(len(rows))
+        step = max(1, MAX_PAIR_BYTES // (8 * X.shape[1])) if sp.issparse(X) else max(1, len(rows))
+        for start in range(0, len(doubtful), step):
+            part = doubtful[start : start + step]
+            offsets = dense_rows(X, rows[part]).astype(np.float64) - middles[groups[part]]
+            found[part] = inner_products(offsets, directions[groups[part]]) > 0
         return found
-    else:
-        doubtful = np.arange(len(rows))
-    step = max(1, MAX_PAIR_BYTES // (8 * X.shape[1])) if sp.issparse(X) else max(1, len(rows))
-    for start in range(0, len(doubtful), step):
-        part = doubtful[start : start + step]
-        offsets = dense_rows(X, rows[part]).astype(np.float64) - middles[groups[part]]
-        found[part] = inner_products(offsets, directions[groups[part]]) > 0
-    return found
 
+    def _from_stored_values(
+        self, X: Matrix, groups: Indices
+    ) -> tuple[npt.NDArray[np.bool_], Indices]:
+        """Do the same from stored values only; also return the rows whose sign is not certain.
 
-def _on_far_side_sparse(
-    X: Matrix, middles: Floats, directions: Floats, groups: Indices
-) -> tuple[npt.NDArray[np.bool_], Indices]:
-    """Do the same from stored values only; also return the rows whose sign is not certain.
-
-    Let A be the sum of the magnitudes of all terms. The sum over stored values and that of the
-    reference, each of at most d terms, have an error of at most (d + 3) 2^-53 A, apart from
-    second-order terms and underflow.
-    """
-    n, d = X.shape
-    sums, sizes = np.zeros(n), np.zeros(n)
-    lengths = np.diff(X.indptr)
-    filled = np.flatnonzero(lengths)
-    if len(filled):
-        terms = X.data.astype(np.float64) * directions[np.repeat(groups, lengths), X.indices]
-        sums[filled] = np.add.reduceat(terms, X.indptr[filled])
-        sizes[filled] = np.add.reduceat(np.abs(terms), X.indptr[filled])
-    products = middles * directions
-    sums -= products.sum(axis=1)[groups]
-    sizes += np.abs(products).sum(axis=1)[groups]
-    error = sizes * ((4 * d + 32) * 2.0**-53) + d * 2.0**-1060
-    return sums > 0, np.flatnonzero(~(np.abs(sums) > error))
+        Let A be the sum of the magnitudes of all terms. The sum over stored values and that of the
+        reference, each of at most d terms, have an error of at most (d + 3) 2^-53 A, apart from
+        second-order terms and underflow.
+        """
+        n, d = X.shape
+        sums, sizes = np.zeros(n), np.zeros(n)
+        lengths = np.diff(X.indptr)
+        filled = np.flatnonzero(lengths)
+        if len(filled):
+            owner = np.repeat(groups, lengths)
+            terms = X.data.astype(np.float64) * self._directions[owner, X.indices]
+            sums[filled] = np.add.reduceat(terms, X.indptr[filled])
+            sizes[filled] = np.add.reduceat(np.abs(terms), X.indptr[filled])
+        sums -= self._offsets[groups]
+        sizes += self._offset_sizes[groups]
+        error = sizes * ((4 * d + 32) * 2.0**-53) + d * 2.0**-1060
+        return sums > 0, np.flatnonzero(~(np.abs(sums) > error))
 
 
 def all_distances(

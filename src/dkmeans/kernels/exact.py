@@ -23,6 +23,7 @@ SPLITTER = 2.0**27 + 1.0  # Dekker's constant: splits a 53-bit number into two h
 MIN_EXPONENT = -1074  # exponent of the smallest positive double
 CHUNK_SUMS = 1 << 15  # sums per chunk: work arrays stay in the cache
 MIN_FILLED = 0.5  # share of sums that are not zero from which all are divided
+PROBED_ROWS = 8  # one of so many rows is looked at for that
 UNDERFLOW_ERROR = 2.0**-1070  # bound on the error of products that underflow
 
 
@@ -174,7 +175,8 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
         for start in range(0, shape[0], step):
             part = slice(start, start + step)
             above, below = numerator[:, part], denominator[:, part]
-            if np.count_nonzero(above[0]) <= MIN_FILLED * above[0].size:
+            filled = above[:, ::PROBED_ROWS].any(axis=0)
+            if np.count_nonzero(filled) <= MIN_FILLED * filled.size:
                 result[part] = _sparse_ratio(above, below)
             elif loops is None:
                 result[part] = _ratio(above, below)

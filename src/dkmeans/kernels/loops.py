@@ -17,17 +17,21 @@ from dkmeans.kernels.division import divide
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
     addition_changes,
+    describe_rows,
     find_neighbours,
     replace_medoid,
     sum_removals,
     swap_changes,
 )
+from dkmeans.kernels.prefetch import prefetch
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
 from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
+    "add_gaps",
     "add_totals",
     "addition_changes",
+    "describe_rows",
     "divide",
     "find_neighbours",
     "group_sums",
@@ -83,8 +87,14 @@ def group_sums(
     start = 0
     for g in range(len(ends)):
         for at in range(start, ends[g]):
+            if at + 1 < len(order):
+                prefetch(X[order[at + 1]].ctypes.data, d * X.itemsize)
             row = X[order[at]]
             first, sums, anchor = rest[:d], out[0, g], anchors[0]
+            if n_slices == 1:  # there is no remainder to keep
+                for j in range(d):
+                    sums[j] += (np.float64(row[j]) + anchor[j]) - anchor[j]
+                continue
             for j in range(d):
                 value = np.float64(row[j])
                 piece = (value + anchor[j]) - anchor[j]
@@ -190,6 +200,20 @@ def add_totals(values: Floats, groups: Indices, units: Floats, out: Floats) -> N
 
 
 @compiled
+def add_gaps(own: Indices, rival: Indices, values: Floats, centers: Floats, out: Floats) -> None:
+    """Add multiples of the gaps of pairs of centres; see `kernels.tally.add_gaps`."""
+    d = centers.shape[1]
+    for at in range(len(own)):
+        here, there, to = centers[own[at]], centers[rival[at]], out[own[at]]
+        for j in range(d):
+            to[j] += values[at] * (here[j] - there[j])
+    for at in range(len(own)):
+        here, there, to = centers[own[at]], centers[rival[at]], out[rival[at]]
+        for j in range(d):
+            to[j] += -(values[at] * (here[j] - there[j]))
+
+
+@compiled
 def rounded_sums(
     X: npt.NDArray[np.floating],
     shift: Floats,
@@ -206,6 +230,8 @@ def rounded_sums(
     start = 0
     for g in range(len(ends)):
         for at in range(start, ends[g]):
+            if at + 1 < len(order):
+                prefetch(X[order[at + 1]].ctypes.data, d * X.itemsize)
             row = X[order[at]]
             coefficient, weight = coefficients[order[at]], weights[order[at]]
             first, sums, anchor = rest[:d], out[0, g], anchors[0]

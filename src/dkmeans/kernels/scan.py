@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.jit import compiled
+from dkmeans.kernels.prefetch import prefetch
 from dkmeans.kernels.register_sums import FEATURES_AT_ONCE, ROWS_AT_ONCE, add_squares
 from dkmeans.kernels.register_tile import (
     ROWS,
@@ -47,6 +48,8 @@ def squared_distances(
     for start in range(0, len(rows), ROWS_AT_ONCE):
         m = min(ROWS_AT_ONCE, len(rows) - start)
         if even:
+            for i in range(start + ROWS_AT_ONCE, min(start + 2 * ROWS_AT_ONCE, len(rows))):
+                prefetch(X.ctypes.data + rows[i] * X.strides[0], d * size)
             for r in range(ROWS_AT_ONCE):
                 i = start + min(r, m - 1)  # repeat the last row if there are too few
                 x_at[r] = X.ctypes.data + rows[i] * X.strides[0]

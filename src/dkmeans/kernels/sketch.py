@@ -104,8 +104,8 @@ class Directions:
             a *= a.dtype.type(self.scale)
             np.matmul(a, self.values, out=out[:, :m])
             main = out[:, :m]
-            rest = np.einsum("ij,ij->i", a, a, dtype=np.float64)
-            rest -= np.einsum("ij,ij->i", main, main, dtype=np.float64)
+            whole = np.einsum("ij,ij->i", a, a).astype(np.float64)
+            rest = whole - np.einsum("ij,ij->i", main, main)
             out[:, m] = np.sqrt(np.maximum(rest, 0.0))
             out[:, m + 1] = 1
 
@@ -158,7 +158,7 @@ class SketchedCenters:
         u = float(np.finfo(dtype).eps) / 2
         tiny = float(np.finfo(dtype).tiny)
         e = 1.1 * (d + 8) * math.sqrt(m) * u if d * u <= 0.05 else np.inf
-        underflow = 4 * (d * math.sqrt(m) * tiny + math.sqrt(d * float(np.finfo(float).tiny)))
+        underflow = 4 * (d * math.sqrt(m) * tiny + math.sqrt(d * tiny))
         bounds = np.zeros(N_BOUNDS)
         bounds[SCALE] = directions.scale
         bounds[SKETCH] = e

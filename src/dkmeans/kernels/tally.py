@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.compiled import loops_in_use
 from dkmeans.kernels.exact import cut, grid_units, product, slice_count, total
 
 
@@ -111,7 +112,45 @@ def group_totals(
     return np.add.reduceat(cut(column, units, rest)[:, :, 0], starts, axis=1)
 
 
-def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Floats:
+@dataclass(frozen=True)
+class TotalsGrid:
+    """Grid on which non-negative values are summed exactly, in any order and grouping."""
+
+    exponent: int  # all values are below 2^exponent
+    units: Floats
+
+    @classmethod
+    def of(cls, values: Floats, n_values: int) -> Self:
+        """Choose a grid for so many values, which are among some that are not all zero.
+
+        Values are rounded to 2^-160 of the largest.
+        """
+        largest = values.max()
+        bits = 54 + int(np.ceil(np.log2(largest) - np.log2(values[values > 0].min())))
+        units = grid_units(np.ones(1), n_values, slice_count(n_values, min(bits, 160)))
+        return cls(int(np.frexp(largest)[1]), units)
+
+    def slices(
+        self, groups: Indices, values: Floats, n_groups: int, counts: Indices | None = None
+    ) -> Floats:
+        """Sum values by group, each of them `counts` times; slices of sums can be added up."""
+        rest = np.ldexp(values, -self.exponent)  # at most 1, so that nothing overflows
+        slices = []
+        for unit in self.units:
+            piece = cut(rest[:, None], unit[None])[0, :, 0]
+            slices.append(np.bincount(groups, _times(piece, counts), n_groups))
+            rest -= piece
+        return np.array(slices, dtype=np.float64)
+
+    def totals(self, slices: Floats) -> Floats:
+        """Return the sums."""
+        with np.errstate(over="ignore"):  # the sum is infinite then
+            return np.asarray(np.ldexp(total(slices)[0], self.exponent))
+
+
+def exact_totals(
+    groups: Indices, values: Floats | None, n_groups: int, counts: Indices | None = None
+) -> Floats:
     """Sum non-negative values by group like `np.bincount`, independently of their order.
 
     Parameters
@@ -120,21 +159,40 @@ def exact_totals(groups: Indices, values: Floats | None, n_groups: int) -> Float
     values : array of shape (n,) or None
         None means ones. Values are rounded to 2^-160 of the largest.
     n_groups : int
+    counts : array of shape (n,), optional
+        How often each of the values occurs; once by default.
     """
     if values is None or not values.any():
-        return np.bincount(groups, values, n_groups).astype(np.float64)
-    largest = values.max()
-    exponent = np.frexp(largest)[1]
-    rest = np.ldexp(values, -exponent)  # at most 1, so that nothing overflows
-    bits = 54 + int(np.ceil(np.log2(largest) - np.log2(values[values > 0].min())))
-    units = grid_units(np.ones(1), len(values), slice_count(len(values), min(bits, 160)))
-    slices = []
-    for unit in units:
-        piece = cut(rest[:, None], unit[None])[0, :, 0]
-        slices.append(np.bincount(groups, piece, n_groups))
-        rest -= piece
-    with np.errstate(over="ignore"):  # the sum is infinite then
-        return np.ldexp(total(np.array(slices, dtype=np.float64))[0], exponent)
+        each = values if counts is None or values is not None else counts
+        return np.bincount(groups, each, n_groups).astype(np.float64)
+    grid = TotalsGrid.of(values, len(values) if counts is None else int(counts.sum()))
+    return grid.totals(grid.slices(groups, values, n_groups, counts))
+
+
+def _times(values: Floats, counts: Indices | None) -> Floats:
+    return values if counts is None else values * counts
+
+
+def add_gaps(own: Indices, rival: Indices, values: Floats, centers: Floats, out: Floats) -> None:
+    """Add multiples of the gap between two centres to one of them, and subtract from the other.
+
+    Parameters
+    ----------
+    own, rival : arrays of shape (m,)
+        Indices of the centres of each pair.
+    values : array of shape (m,)
+        Multiples of the gap from `rival` to `own`.
+    centers : array of shape (k, d)
+    out : array of shape (k, d)
+        INOUT. Pairs are added in their order.
+    """
+    loops = loops_in_use()
+    if loops is not None:
+        loops.add_gaps(own, rival, values, centers, out)
+        return
+    steps = values[:, None] * (centers[own] - centers[rival])
+    np.add.at(out, own, steps)
+    np.add.at(out, rival, -steps)
 
 
 def rounded_sums(

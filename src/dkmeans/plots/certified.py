@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import check_labels, unwrap_pipeline
+from dkmeans.plots.inputs import check_labels, unwrap_any
 from dkmeans.plots.style import color, marker, plural
 
 LABEL = "right and certified"
@@ -47,7 +47,7 @@ class CertifiedAccuracyDisplay(Display):
 
         Parameters
         ----------
-        estimator : DiscriminativeKMeans
+        estimator : DiscriminativeKMeans or DiscriminativeKMedoids
             Fitted; also at the end of a pipeline, whose earlier steps are then applied to X. Radii
             are distances after these steps.
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -76,9 +76,14 @@ class CertifiedAccuracyDisplay(Display):
         >>> display.at([0.0, 0.1, 0.5]).round(2).tolist()
         [0.97, 0.91, 0.69]
         """
-        opened = unwrap_pipeline(estimator)
+        opened = unwrap_any(estimator)
         labels = check_labels(X, y, opened.model.classes_)
         why = opened.model.explain(opened.rows(X))
+        if np.isnan(why.radius).any():
+            raise ValueError(
+                "The metric is not known to satisfy the triangle inequality, so there are no "
+                "certified radii: declare it with is_metric=True, if it does."
+            )
         display = cls(why.radius, why.label == labels, opened.steps)
         return display.plot(ax, label=label, number=number)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.data.value_checks import check_index_arrays
 from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.medoid_estimator import DiscriminativeKMedoids
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class FittedModel:
         return f"feature {number}" if names is None else str(names[number])
 
     @property
+    def prototype_classes(self) -> npt.NDArray[Any]:
+        """Class of each prototype, or medoid."""
+        name = "medoid_classes_" if hasattr(self.model, "medoid_classes_") else "cluster_classes_"
+        found: npt.NDArray[Any] = getattr(self.model, name)
+        return found
+
+    @property
     def steps(self) -> str:
         """Names of the pipeline steps before the model, for a title; may be empty."""
         if self.before is None:
@@ -50,14 +58,24 @@ class FittedModel:
 
 def unwrap_pipeline(estimator: Any) -> FittedModel:
     """Return the fitted `DiscriminativeKMeans`, which may be the last step of a pipeline."""
+    return _unwrap(estimator, (DiscriminativeKMeans,), "DiscriminativeKMeans")
+
+
+def unwrap_any(estimator: Any) -> FittedModel:
+    """Do the same for displays that draw medoids too."""
+    kinds = (DiscriminativeKMeans, DiscriminativeKMedoids)
+    return _unwrap(estimator, kinds, "DiscriminativeKMeans or DiscriminativeKMedoids")
+
+
+def _unwrap(estimator: Any, kinds: tuple[type, ...], names: str) -> FittedModel:
     before = None
     model = estimator
     if isinstance(estimator, Pipeline):
         model = estimator.steps[-1][1]
         before = estimator[:-1] if len(estimator.steps) > 1 else None
-    if not isinstance(model, DiscriminativeKMeans):
+    if not isinstance(model, kinds):
         raise TypeError(
-            f"estimator is a {type(model).__name__}; this display needs a DiscriminativeKMeans, "
+            f"estimator is a {type(model).__name__}; this display needs a {names}, "
             "or a Pipeline that ends in one."
         )
     check_is_fitted(model)

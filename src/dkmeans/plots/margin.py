@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import check_labels, evenly_spaced, take_rows, unwrap_pipeline
+from dkmeans.plots.inputs import check_labels, evenly_spaced, take_rows, unwrap_any
 from dkmeans.plots.style import SMALL_PT, color, plural
 
 TILE_DISTANCES = 1 << 22  # distances in memory at a time
@@ -48,7 +48,7 @@ class MarginDisplay(Display):
 
         Parameters
         ----------
-        estimator : DiscriminativeKMeans
+        estimator : DiscriminativeKMeans or DiscriminativeKMedoids
             Fitted; also at the end of a pipeline, whose earlier steps are then applied to X.
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows, preferably held out.
@@ -74,15 +74,16 @@ class MarginDisplay(Display):
         >>> bool((display.wrong == (model.predict(X) != y)).all())
         True
         """
-        opened = unwrap_pipeline(estimator)
+        opened = unwrap_any(estimator)
         model = opened.model
         labels = check_labels(X, y, model.classes_)
-        if (model.cluster_classes_ == model.cluster_classes_[0]).all():
+        classes = opened.prototype_classes
+        if (classes == classes[0]).all():
             raise ValueError(
-                f"All prototypes are of class {model.cluster_classes_[0]!s}, so there is no rival "
+                f"All prototypes are of class {classes[0]!s}, so there is no rival "
                 "class: distances need prototypes of two classes or more."
             )
-        tile = max(1, TILE_DISTANCES // model.n_clusters_)
+        tile = max(1, TILE_DISTANCES // len(classes))
         parts = [_distances(opened, X, labels, i, i + tile) for i in range(0, len(labels), tile)]
         display = cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         return display.plot(ax, max_rows=max_rows)
@@ -143,7 +144,7 @@ def _distances(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     """Compute the distances of some rows, and whether they are misclassified."""
     which = np.arange(start, min(stop, len(labels)))
-    classes = opened.model.cluster_classes_
+    classes = opened.prototype_classes
     distances = np.asarray(opened.model.transform(opened.rows(take_rows(X, which))))
     mine = classes == labels[which][:, None]
     own = np.where(mine, distances, np.inf).min(axis=1)

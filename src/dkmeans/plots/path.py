@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import unwrap_pipeline
+from dkmeans.plots.inputs import unwrap_any
 from dkmeans.plots.style import color, marker, plural
 from dkmeans.results.fit_record import Path
 
@@ -25,6 +25,8 @@ class PathDisplay(Display):
         Number of clusters and errors along the fit.
     chosen : int, optional
         Number of clusters to mark.
+    noun : str, default="cluster"
+        What a prototype is called.
 
     Attributes
     ----------
@@ -34,6 +36,7 @@ class PathDisplay(Display):
 
     path: Path
     chosen: int | None = None
+    noun: str = "cluster"
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
@@ -41,7 +44,7 @@ class PathDisplay(Display):
 
         Parameters
         ----------
-        estimator : DiscriminativeKMeans
+        estimator : DiscriminativeKMeans or DiscriminativeKMedoids
             Fitted; also at the end of a pipeline.
         ax : matplotlib axes, optional
             Where to draw; a new figure if not given.
@@ -51,10 +54,12 @@ class PathDisplay(Display):
         display : PathDisplay
             With `figure_` and `ax_` set.
         """
-        model = unwrap_pipeline(estimator).model
+        opened = unwrap_any(estimator)
+        model = opened.model
         if not hasattr(model, "path_"):
             raise ValueError("The model was edited by hand, so it has no path: fit it again.")
-        return cls(model.path_, model.n_clusters_).plot(ax)
+        noun = "medoid" if hasattr(model, "medoid_indices_") else "cluster"
+        return cls(model.path_, len(opened.prototype_classes), noun).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the errors.
@@ -79,12 +84,12 @@ class PathDisplay(Display):
             if not np.isnan(errors).all():
                 self._draw(ax, path, 100 * errors, number, name)
         if self.chosen is not None:
-            label = f"{plural(self.chosen, 'cluster')} in the model"
+            label = f"{plural(self.chosen, self.noun)} in the model"
             ax.axvline(self.chosen, color="0.3", lw=1.2, ls="--", label=label)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
         ax.yaxis.set_major_locator(MaxNLocator(6))
-        ax.set(xlabel="clusters (each step doubles)", ylabel="error (%)")
+        ax.set(xlabel=f"{self.noun}s (each step doubles)", ylabel="error (%)")
         ax.set_ylim(bottom=0)
         ax.grid(color="0.9")
         ax.set_axisbelow(True)
@@ -95,7 +100,7 @@ class PathDisplay(Display):
         self, ax: Any, path: Path, errors: npt.NDArray[np.floating], number: int, name: str
     ) -> None:
         """Draw a line through the models as growth left them, and one through refined models."""
-        # Files of earlier versions and medoids do not tell.
+        # Files of earlier versions do not tell.
         refined = path.refined if "refined" in path.columns else np.zeros(len(path), dtype=bool)
         for is_refined in np.unique(refined):
             mine = refined == is_refined
@@ -107,4 +112,4 @@ class PathDisplay(Display):
             ax.plot(path.clusters[mine], errors[mine], "-" + marker(number), **style, label=label)
 
     def _summary(self) -> str:
-        return f"{plural(len(self.path), 'number')} of clusters"
+        return f"{plural(len(self.path), 'number')} of {self.noun}s"

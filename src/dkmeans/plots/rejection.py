@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.plots.display import Display
-from dkmeans.plots.inputs import check_labels, unwrap_pipeline
+from dkmeans.plots.inputs import check_labels, unwrap_any
 from dkmeans.plots.style import color, marker, plural
 
 _Shares = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class RejectionDisplay(Display):
 
         Parameters
         ----------
-        estimator : DiscriminativeKMeans
+        estimator : DiscriminativeKMeans or DiscriminativeKMedoids
             After `set_rejection`; also at the end of a pipeline, whose earlier steps are then
             applied to the rows.
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -98,7 +98,7 @@ class RejectionDisplay(Display):
                 "Pass either y, the labels of X, or unknown, rows of other classes; "
                 f"{'neither' if y is None else 'both'} of them given."
             )
-        opened = unwrap_pipeline(estimator)
+        opened = unwrap_any(estimator)
         rows = opened.rows(X)
         scores, promised = opened.model.unknown_score(rows), opened.model.rejection_.rate.max()
         if y is None:

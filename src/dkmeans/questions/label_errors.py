@@ -118,7 +118,7 @@ def score_remembered_rows(model: Fitted, n_threads: int) -> ScoredRows:
     if kept is None or cells is None or conflicts is None:
         raise ValueError(
             "suspects() without rows needs a model as fit left it; after partial_fit, an edit, "
-            "at(k) or load, pass the training rows: suspects(X, y)."
+            "at(k), load or a fit of Dask collections, pass the training rows: suspects(X, y)."
         )
     k, classes = model.n_clusters, kept.codes.astype(np.intp)
     owners = model.earlier_rows.cells(model.prototypes)
