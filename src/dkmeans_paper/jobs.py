@@ -132,8 +132,11 @@ def refined(
     """Grow all people at once and refine, with the estimator, in one turn."""
     queries, training = np.flatnonzero(fold == turn), np.flatnonzero(fold != turn)
     model = DiscriminativeKMeans(
-        budget, repulsion=repulsion, growth=growth, refine="margin", n_threads=1, metric="euclidean"
-    ).fit(X[training], y[training])
+        budget, growth=growth, refine="margin", metric="euclidean", n_threads=1
+    )
+    if growth == "paper":
+        model.set_params(repulsion=repulsion)
+    model.fit(X[training], y[training])
     distance = np.full((int(y.max()) + 1, len(y)), np.nan)
     distance[:, queries] = np.inf
     to_centers = model.transform(X[queries]).T.astype(np.float64) ** 2

@@ -11,7 +11,15 @@ from dkmeans_paper import jobs
 from dkmeans_paper.effort import FOLDS
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import inner_products
-from dkmeans_paper.readings import FEW_WEIGHTS, SEEDS, K, Reading, Repulsions, Trial
+from dkmeans_paper.readings import (
+    FEW_WEIGHTS,
+    REFINED_FOLDS,
+    SEEDS,
+    K,
+    Reading,
+    Repulsions,
+    Trial,
+)
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Floats, Indices, Repulsion
 from dkmeans_paper.study import Arrays, Study
@@ -140,8 +148,8 @@ class Recognition:
     def refined(
         self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
     ) -> list[Trial]:
-        """Grow all people together and refine; one trial per repulsion."""
-        turns = np.unique(fold[fold >= 0]).tolist()
+        """Grow all people together and refine, in the first folds; one trial per repulsion."""
+        turns = np.unique(fold[fold >= 0])[:REFINED_FOLDS].tolist()
         settings = [
             {
                 "turn": turn,
@@ -154,7 +162,7 @@ class Recognition:
         ]
         rows = REPRESENTATIONS[representation](self.faces.images).astype(np.float32)
         inputs: Arrays = {"X": rows, "y": self.y, "fold": fold}
-        title = f"{representation}, 10-fold: {reading.title}"
+        title = f"{representation}: {reading.title}"
         done = self.study.compute(title, jobs.refined, settings, inputs)
         trials = []
         for part in _split(done, len(turns)):
