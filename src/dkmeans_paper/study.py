@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import signal
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -145,7 +147,9 @@ class Study:
             return
         tasks = (joblib.delayed(_run_timed)(i, job, settings[i], inputs) for i in which)
         with joblib.parallel_config("loky", inner_max_num_threads=1):
-            yield from joblib.Parallel(jobs, return_as="generator_unordered")(tasks)
+            with _blocked_interrupts():
+                results = joblib.Parallel(jobs, return_as="generator_unordered")(tasks)
+            yield from results
 
     def save_figure(self, name: str, figure: Any) -> str:
         """Write a figure as PNG and SVG, and return its name."""
@@ -153,6 +157,24 @@ class Study:
             with replacing(self.out / "figures" / f"{name}.{kind}") as file:
                 figure.savefig(file, format=kind, **options)
         return name
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C for good, and take it up here afterwards.
+
+    A terminal sends Ctrl-C to the whole group of processes. This process ends the others; they
+    would only print where they were interrupted. Processes inherit the mask of the thread that
+    starts them. Windows has no such masks.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_timed(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
