@@ -275,6 +275,23 @@ def test_models_on_the_way_are_kept_in_files(tmp_path):
             assert np.array_equal(loaded.at(k).transform(X), model.at(k).transform(X))
 
 
+def test_models_on_the_way_may_have_another_rank(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 9)).astype(np.float32)
+    y = np.digitize(X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * np.sin(3 * X[:, 2]), [0.0, 0.5, 1.0])
+    model = DiscriminativeKMeans("auto", metric="learned", max_iter=6).fit(X, y)
+    ranks = {model.at(k).components_.shape[0] for k in model.path_.clusters if k >= 4}
+    assert len(ranks) > 1
+    save(model, tmp_path / "model.dkm", with_path=True)
+    loaded = load(tmp_path / "model.dkm")
+    for k in model.path_.clusters:
+        if k >= 4:
+            np.testing.assert_array_equal(loaded.at(k).transform(X), model.at(k).transform(X))
+            np.testing.assert_array_equal(
+                loaded.at(k, X, y).cluster_centers_, model.at(k, X, y).cluster_centers_
+            )
+
+
 @pytest.fixture(scope="module")
 def trained():
     return DiscriminativeKMeans(20, metric="learned", n_components=8).fit(DIGITS * UNITS, LABELS)

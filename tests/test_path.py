@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from models import grown
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
+from dkmeans.geometry import Euclidean
 from dkmeans.growth import auto, held_out, samples, trail
 from dkmeans.growth.held_out import hold_out
 from dkmeans.kernels.rowhash import salted, sampling_hashes
-from dkmeans.passes.sampling import DistinctHashes
+from dkmeans.passes.sampling import DistinctHashes, WrongRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
@@ -234,10 +235,33 @@ def test_the_same_share_of_the_different_rows_of_each_class_is_held_out(data, re
     for c in np.unique(y[w > 0]):
         mine, chosen = (len(np.unique(X[some & (y == c)], axis=0)) for some in (w > 0, held))
         assert chosen == (0 if mine == 1 else math.ceil(share * mine))
-    losses = part.losses(hashes[held], w[held])
-    there = np.unique(X[held], axis=0, return_inverse=True)[1].ravel()
-    assert sorted(losses.tolist()) == sorted(np.bincount(there, w[held]).tolist())
+    np.testing.assert_array_equal(part.hashes, np.unique(hashes[held]))
     np.testing.assert_array_equal(part.hashes, again.hashes)
+
+
+@settings(max_examples=strategies.examples(200), deadline=None)
+@given(data=strategies.weighted(max_rows=40), seed=st.integers(0, 99))
+def test_losses_are_those_of_different_rows(data, seed):
+    X, _, w = data
+    X = X + X.dtype.type(0)
+    is_wrong = np.random.default_rng(seed).random(len(X)) < 0.5
+    numbers = 3 * np.arange(len(X))  # of held-out rows among all
+    some = np.flatnonzero(is_wrong)[::-1]
+
+    class Held:
+        geometry = Euclidean()
+
+        def sampling_hashes(self, largest):
+            return numbers, sampling_hashes(X, largest)
+
+        def wrong(self, prototypes):
+            return WrongRows(numbers[some], w[some])
+
+    held = Held()
+    losses = held_out.ItemLosses(held, np.abs(X).max(axis=0)).of(None, held.geometry)
+    items, item = np.unique(X, axis=0, return_inverse=True)
+    expected = np.bincount(item.ravel(), w * is_wrong, len(items))
+    np.testing.assert_allclose(sorted(losses), sorted(expected), rtol=1e-12)
 
 
 AUTO = [{"growth": "paper"}, {"growth": "best"}, {"growth": "best", "refine": "margin"}]

@@ -72,7 +72,7 @@ def start_run(
     if not prepared.search:
         return prepared.run(), None
     found = _search(prepared, listeners)
-    return prepared.run(found.n_clusters), found
+    return prepared.run(found.n_clusters, found.chosen().geometry), found
 
 
 def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Search:

@@ -14,14 +14,11 @@ from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_raw_rows
 from dkmeans.fitted import Fitted
 from dkmeans.geometry import Euclidean
+from dkmeans.geometry.dominance import is_dominant
 from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.1  # of the rows
-# Shares of the variance of all features that one of them may have: whatever their number, and if it
-# is so many times the mean.
-DOMINANT_SHARE = 0.95
-MAIN_SHARE, TIMES_MEAN = 0.5, 10
 SAMPLE_ROWS = 10_000  # from which variances are estimated
 BLOCK_ROWS = 256
 
@@ -138,8 +135,7 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
     shares = _shares_of_variance(check_raw_rows(nameless, rows[::step]))
     top = int(np.argmax(shares))
     share, d = shares[top], len(shares)
-    dominant = share > DOMINANT_SHARE or (share > MAIN_SHARE and share > TIMES_MEAN / d)
-    if d < 2 or not dominant:
+    if not is_dominant(share, d):
         return None
     names = fitted.feature_names
     name = f"number {top}" if names is None else repr(str(names[top]))

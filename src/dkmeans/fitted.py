@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.geometry import Geometry
+from dkmeans.geometry import Geometry, name_of
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.waypoints import Waypoint, find_waypoint, require_way
 from dkmeans.kernels.block import Floats, Indices
@@ -93,6 +93,7 @@ class Predictor:
             _fitted=self,
             classes_=self.classes,
             cluster_centers_=self.geometry.inverse(self.prototypes.centers),
+            metric_=name_of(self.geometry),
             components_=self.geometry.input_components,
             cluster_classes_=self.cluster_classes,
             cluster_ids_=self.prototypes.ids,

@@ -14,7 +14,7 @@ import numpy as np
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.geometry import LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
+from dkmeans.geometry import AUTO, LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, FirstMetric, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.block import Floats
@@ -42,11 +42,26 @@ class PreparedFit:
     # Sums weights by cell, where the cells of rows do not leave the workers of a cluster.
     sum_cells: Callable[[int], Floats] | None
 
-    def run(self, n_clusters: int | None = None) -> Run:
-        """Set up a run on all rows, with the number of clusters if it was chosen."""
+    def run(self, n_clusters: int | None = None, tried: Geometry | None = None) -> Run:
+        """Set up a run on all rows.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            The number of clusters, if it was chosen.
+        tried : Geometry, optional
+            That in which it was chosen. "auto" means the same metric now.
+        """
         rules = self.rules
         if n_clusters is not None:
             rules = replace(rules, max_clusters=n_clusters)
+        if tried is not None and rules.first_metric is not None:
+            if isinstance(tried, Learned):
+                first = replace(rules.first_metric, or_euclidean=False)
+                rules = replace(rules, first_metric=first)
+            else:
+                self.source.rows.map_rows(tried)
+                rules = replace(rules, geometry=tried, first_metric=None)
         tree = None if self.before is None else self.before.tree_log(self.training.classes)
         return Run(self.source.rows, rules, self.start, tree)
 
@@ -199,8 +214,19 @@ def _rules(
         refine=_refinement(estimator, metric, how),
         geometry=geometry_of(metric) if source.learned is None else source.learned,
         continuation=how,
-        first_metric=FirstMetric(estimator.n_components) if is_new else None,
+        first_metric=_first_metric(estimator, training) if is_new else None,
     )
+
+
+def _first_metric(estimator: Any, training: validation.Training) -> FirstMetric:
+    """Return how the metric is found; what was asked for cannot be had without learning one."""
+    is_free = (
+        estimator.metric == AUTO
+        and estimator.n_components is None
+        and estimator.refine is not None
+        and training.allows_euclidean
+    )
+    return FirstMetric(estimator.n_components, or_euclidean=is_free)
 
 
 def _refinement(estimator: Any, metric: str, how: Continuation) -> str | None:

@@ -230,13 +230,17 @@ class FirstPass:
         weights = check_sample_weight(weights, len(y))
         counts = np.concatenate(self._counts) if self._counts else None
         shape = sum(self.sizes), self.n_features
-        validation.check_reach(estimator, shape, dtype, self._largest, reach, self._how)
+        allows_euclidean = validation.check_reach(
+            estimator, shape, dtype, self._largest, reach, self._how
+        )
         by_class = class_weights(estimator.class_weight, found, y, weights, counts)
         names: dict[str, Any] = {"n_features_in_": self.n_features}
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
         about = names, dtype, self._n_values
-        training = validation.Training(None, y, found, weights, by_class, *about, counts)
+        training = validation.Training(
+            None, y, found, weights, by_class, *about, counts, allows_euclidean
+        )
         validation.check_budget(estimator, training)
         return training
 

@@ -57,6 +57,9 @@ class Training:
     # Number of rows that each entry of y and sample_weight stands for, where these do not leave
     # the workers; None if there is an entry for every row.
     counts: Indices | None = None
+    allows_euclidean: bool = (
+        True  # whether squared distances of the rows as they are do not overflow
+    )
 
     @property
     def n_rows(self) -> int:
@@ -197,12 +200,22 @@ def check_training(
     classes, codes = found, np.searchsorted(found, y)
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
-    check_reach(estimator, X.shape, X.dtype, largest, reach, how)
+    allows_euclidean = check_reach(estimator, X.shape, X.dtype, largest, reach, how)
     X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
     codes = codes.astype(np.intp)
-    training = Training(X, codes, classes, weights, class_weight, names, X.dtype, n_values)
+    training = Training(
+        X,
+        codes,
+        classes,
+        weights,
+        class_weight,
+        names,
+        X.dtype,
+        n_values,
+        allows_euclidean=allows_euclidean,
+    )
     check_budget(estimator, training)
     return training
 
@@ -241,21 +254,40 @@ def check_reach(
     largest: float,
     reach: float,
     how: Continuation,
-) -> None:
-    """Check that no square will overflow or underflow: of values, and of centres farther away."""
+) -> bool:
+    """Check that no square will overflow or underflow: of values, and of centres farther away.
+
+    Returns
+    -------
+    allows_euclidean : bool
+        Whether that holds for the rows as they are, too, if they are to be standardised.
+    """
     n, d = shape
     earlier = None if how is Continuation.FRESH else _geometry(estimator)
     metric = choose_metric(estimator.metric, d, earlier)
     if metric == LEARNED:  # rows are standardised first
         check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
-        return
+        return _allows_euclidean(shape, dtype, largest, reach)
     if geometry_of(metric).bounded:
-        return
+        return True
     if how is not Continuation.FRESH:
         largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
     check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)
     check_squares(largest + reach * largest, d, dtype, largest, n, repulsion=estimator.repulsion)
+    return True
+
+
+def _allows_euclidean(
+    shape: tuple[int, int], dtype: np.dtype[np.floating], largest: float, reach: float
+) -> bool:
+    n, d = shape
+    try:
+        check_underflow(largest, dtype, refine=True)
+        check_squares((1 + reach) * largest, d, dtype, largest, n)
+    except ValueError:
+        return False
+    return True
 
 
 def check_budget(estimator: Any, training: Training) -> None:

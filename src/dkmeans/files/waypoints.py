@@ -21,8 +21,12 @@ _NUMBERS = ("training_error", "heldout_error", "cost", "inertia")  # fields of W
 
 
 def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Document]:
-    """Return the waypoints one after the other, and where each ends."""
+    """Return the waypoints one after the other, and where each ends.
+
+    Learned metrics may differ in their rank: there are zeros in the place of missing components.
+    """
     points = path.waypoints
+    width = max(point.prototypes.centers.shape[1] for point in points)
     prototypes = [point.prototypes for point in points]
     earlier = [point.earlier_rows for point in points]
     numbers = [[getattr(point, name) for name in _NUMBERS] for point in points]
@@ -31,7 +35,7 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
         "refined": np.array([point.refined for point in points], dtype=np.int64),
         "numbers": np.array(numbers, dtype=np.float64),
         "counts": np.array([len(p) for p in prototypes], dtype=np.int64),
-        "centers": np.concatenate([p.centers for p in prototypes]),
+        "centers": np.concatenate([_padded(p.centers, width) for p in prototypes]),
         "class_codes": np.concatenate([p.classes for p in prototypes]).astype(np.int64),
         "ids": np.concatenate([p.ids for p in prototypes]),
         "sizes": np.concatenate(path.sizes).astype(np.float64),
@@ -39,9 +43,9 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
         "memory_ids": np.concatenate([e.ids for e in earlier]),
         "memory_class_codes": np.concatenate([e.classes for e in earlier]).astype(np.int64),
         "memory_weights": np.concatenate([e.weights for e in earlier], axis=1),
-        "memory_sums": np.concatenate([e.sums for e in earlier], axis=1),
+        "memory_sums": np.concatenate([_padded(e.sums, width) for e in earlier], axis=1),
     }
-    arrays |= _describe_spaces([point.geometry for point in points])
+    arrays |= _describe_spaces([point.geometry for point in points], width)
     tables = {
         "tree": store("tree", path.tree, classes, arrays),
         "history": store("history", path.history, classes, arrays),
@@ -60,7 +64,7 @@ def rebuild(
     """Rebuild the waypoints; entries that are used are removed from `arrays`.
 
     `geometry` is that of the model. With a learned metric, models on the way differ from it in
-    their projection only.
+    their projection only, and in its rank.
     """
     wrong = "has models on the way that do not make sense"
     mine = {
@@ -87,24 +91,29 @@ def rebuild(
     cut = _cuts(mine.pop("counts"), n, len(mine["ids"]), wrong)
     memory_cut = _cuts(mine.pop("memory_counts"), n, len(mine["memory_ids"]), wrong)
     require(len(geometries) in (1, n) and len(refined) == n, wrong)
-    total, d = int(memory_cut[-1]), geometry.dimension(n_features)
+    total = int(memory_cut[-1])
+    ranks = [space.dimension(n_features) for space in geometries]
+    width = mine["centers"].shape[1] if mine["centers"].ndim == 2 else 0
+    require(width == max(ranks), wrong)
     require(all(len(mine[name]) == cut[-1] for name in ("centers", "class_codes", "sizes")), wrong)
     require(mine["memory_weights"].shape == (2, total), wrong)
-    require(mine["memory_sums"].shape == (2, total, d), wrong)
+    require(mine["memory_sums"].shape == (2, total, width), wrong)
     require(mine["sizes"].dtype == np.float64 and bool((mine["sizes"] >= 0).all()), wrong)
     of_memory = codes(mine["memory_class_codes"], len(classes), wrong)
     require(len(of_memory) == total, wrong)
     waypoints, sizes = [], []
     for at in range(n):
         rows, entry = slice(cut[at], cut[at + 1]), slice(memory_cut[at], memory_cut[at + 1])
-        part = {name: mine[name][rows] for name in ("centers", "class_codes", "ids")}
-        prototypes = check_prototypes(part, len(classes), d)
+        part = {name: mine[name][rows] for name in ("class_codes", "ids")}
+        rank = ranks[at % len(ranks)]
+        part["centers"] = np.ascontiguousarray(mine["centers"][rows, :rank])
+        prototypes = check_prototypes(part, len(classes), rank)
         require(bool(((prototypes.ids >= 0) & (prototypes.ids < len(tree))).all()), wrong)
         earlier = EarlierRows(
             mine["memory_ids"][entry],
             of_memory[entry],
             mine["memory_weights"][:, entry],
-            mine["memory_sums"][:, entry],
+            np.ascontiguousarray(mine["memory_sums"][:, entry, :rank]),
         )
         check_earlier_rows(earlier, prototypes)
         about = dict(zip(_NUMBERS, numbers[at].tolist(), strict=True))
@@ -121,7 +130,13 @@ def rebuild(
     return GrowthPath(waypoints, sizes, history, tree, call)
 
 
-def _describe_spaces(geometries: list[Geometry]) -> Arrays:
+def _padded(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Add zeros along the last axis."""
+    missing = width - array.shape[-1]
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)]) if missing else array
+
+
+def _describe_spaces(geometries: list[Geometry], width: int) -> Arrays:
     """Return the different projections of a learned metric, and which each waypoint has."""
     learned = [one for one in geometries if isinstance(one, Learned)]
     if not learned:
@@ -131,7 +146,8 @@ def _describe_spaces(geometries: list[Geometry]) -> Arrays:
         if one not in different:
             different.append(one)
     return {
-        "projections": np.stack([one.components for one in different]),
+        "projections": np.stack([_padded(one.components, width) for one in different]),
+        "ranks": np.array([one.components.shape[1] for one in different], dtype=np.int64),
         "spaces": np.array([different.index(one) for one in learned], dtype=np.int64),
     }
 
@@ -143,9 +159,16 @@ def _rebuild_spaces(mine: Arrays, geometry: Geometry, wrong: str) -> list[Geomet
     require({"projections", "spaces"} <= set(mine), wrong)
     projections, spaces = mine.pop("projections"), mine.pop("spaces")
     require(projections.dtype == np.float64 and projections.ndim == 3, wrong)
-    require(projections.shape[1:] == geometry.components.shape, wrong)
+    n, d, width = projections.shape
+    require(n > 0 and d == len(geometry.components), wrong)
     require(all(is_rounded(each) for each in projections), wrong)
-    found = [replace(geometry, components=each) for each in projections]
+    # Files of earlier versions have one rank.
+    ranks = codes(mine.pop("ranks", np.full(n, width, dtype=np.int64)), width + 1, wrong)
+    require(len(ranks) == n and bool((ranks > 0).all()), wrong)
+    found = [
+        replace(geometry, components=np.ascontiguousarray(each[:, :rank]))
+        for each, rank in zip(projections, ranks.tolist(), strict=True)
+    ]
     return [found[code] for code in codes(spaces, len(found), wrong)]
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from dkmeans.geometry import Geometry
 from dkmeans.growth.grow import grow
-from dkmeans.growth.held_out import HeldOut
+from dkmeans.growth.held_out import HeldOut, ItemLosses, is_within_error
 from dkmeans.growth.registry import REFINEMENTS
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, Sample, State
@@ -36,7 +36,6 @@ from dkmeans.results.fit_record import TreeLog
 # Growth ends at this multiple of the number of clusters chosen so far,
 MAX_RATIO_TO_CHOICE = 2.5
 MIN_CLUSTERS_PER_CLASS = 4  # but not before this number
-ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
 MAX_SHARE_OF_ITEMS = 0.1  # more prototypes would not be a summary of the rows
@@ -99,24 +98,18 @@ class _Evaluation:
     """
 
     def __init__(self, held_out: HeldOut, held: Rows | None, largest: Floats) -> None:
-        self._held_out, self._held = held_out, held
+        self._nothing = np.zeros(len(held_out.hashes))
+        self._items = None if held is None else ItemLosses(held, largest)
         self.losses: dict[int, Floats] = {}  # of each held-out item, by number of clusters
         self._weight = np.nan
         if held is not None:
             weights = held.weights()
             n_rows = float(held.facts.n_active)
             self._weight = n_rows if weights is None else float(np.sort(weights).sum())
-            self._rows, self._hashes = held.sampling_hashes(largest)
 
     def error(self, prototypes: Prototypes, geometry: Geometry) -> float:
         """Evaluate a model, and return its error; nan if no rows are held out."""
-        losses = np.zeros(len(self._held_out.hashes))
-        if self._held is not None:
-            if geometry is not self._held.geometry:
-                self._held.map_rows(geometry)
-            wrong = self._held.wrong(prototypes)
-            hashes = self._hashes[np.searchsorted(self._rows, wrong.rows)]
-            losses = self._held_out.losses(hashes, wrong.weights)
+        losses = self._nothing if self._items is None else self._items.of(prototypes, geometry)
         self.losses[len(prototypes)] = losses
         return float(losses.sum() / self._weight)
 
@@ -224,7 +217,6 @@ def fewest(losses: dict[int, Floats]) -> int:
     """Return the smallest number within one standard error of the best."""
     least = min(losses.items(), key=lambda entry: (entry[1].sum(), entry[0]))[1]
     for count in sorted(losses):
-        worse = losses[count] - least
-        if worse.sum() <= np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE:
+        if is_within_error(losses[count] - least):
             break
     return count

@@ -22,8 +22,9 @@ from math import inf
 
 import numpy as np
 
-from dkmeans.geometry import Learned
+from dkmeans.geometry import Geometry, Learned
 from dkmeans.growth.margins import FINAL_SLOPE, Field
+from dkmeans.growth.plain_trial import PLAIN, PlainTrial, is_worth_a_trial
 from dkmeans.growth.refine import refine_margins
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
@@ -54,8 +55,8 @@ NO_PREFERENCE = 1e-9  # variance of all axes, relative to that of prototypes: fo
 class MetricStart:
     """The metric that growth starts in, and the step of its projection, relative to the usual."""
 
-    geometry: Learned
-    step: float
+    geometry: Geometry
+    step: float = 1.0
 
 
 def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
@@ -82,9 +83,17 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
         else:
             seen, others = _sample(rows, ending), None
         is_enough = _has_enough(rows, geometry)
-        short = Run(seen, _short_rules(run.rules, rows.n_classes, n_components, is_enough))
+        rules = _short_rules(run.rules, rows.n_classes, n_components, is_enough)
+        plain = None
+        if others is not None and run.rules.first_metric.or_euclidean:
+            plain = PlainTrial(seen, others, rules, grown) if is_worth_a_trial(geometry) else None
+        if plain is not None and plain.is_faultless:
+            return MetricStart(PLAIN)
+        short = Run(seen, rules)
         state = grown(short)
         refined, step = _refined(short, state, others)
+        if plain is not None and plain.is_as_good_as(refined):
+            return MetricStart(PLAIN)
         if n_components is not None:
             return MetricStart(_along_prototypes(refined, n_components), step)
         if step < 1 or not is_enough:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkmeans.geometry import Geometry
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.passes.sampling import DistinctHashes
+from dkmeans.prototypes import Prototypes
 
 MIN_SHARE = 1 / 5  # of each class that is held out,
 MAX_SHARE = 1 / 2  # more than the least if there are few items:
@@ -20,6 +23,7 @@ WANTED_ITEMS = 2000  # from so many on, their errors tell models apart
 MAX_ITEMS = 20_000  # of very many items, about as many are held out
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is wanted
 N_HASHES = 2**64
+ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,39 @@ class HeldOut:
         """Number of items that are not held out."""
         return self.n_items - len(self.hashes)
 
-    def losses(self, hashes: Hashes, weights: Floats) -> Floats:
-        """Return the weight of each item among some rows with these hashes and weights."""
-        return exact_totals(np.searchsorted(self.hashes, hashes), weights, len(self.hashes))
+
+class ItemLosses:
+    """Losses of models on rows that they have not seen. Identical rows count as one item.
+
+    Parameters
+    ----------
+    rows : Rows
+    largest : array of shape (d,)
+        Magnitudes of columns by which rows are hashed.
+    """
+
+    def __init__(self, rows: Rows, largest: Floats) -> None:
+        self._rows = rows
+        self._numbers, hashes = rows.sampling_hashes(largest)
+        items, self._items = np.unique(hashes, return_inverse=True)
+        self._n_items = len(items)
+
+    def of(self, prototypes: Prototypes, geometry: Geometry) -> Floats:
+        """Return the weight of each item that is classified wrongly, 0 for the others."""
+        if geometry is not self._rows.geometry:
+            self._rows.map_rows(geometry)
+        wrong = self._rows.wrong(prototypes)
+        items = self._items[np.searchsorted(self._numbers, wrong.rows)]
+        return exact_totals(items, wrong.weights, self._n_items)
+
+
+def is_within_error(worse: Floats) -> bool:
+    """Tell whether a model is at most one standard error worse than another one.
+
+    `worse` is the difference of their losses of each item: both are measured on the same rows.
+    """
+    error = np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE
+    return bool(worse.sum() <= error)
 
 
 def hold_out(counts: Indices, items: Callable[[Hashes], DistinctHashes]) -> HeldOut:

@@ -22,6 +22,7 @@ class FirstMetric:
     """How the learned metric that growth starts in is found (`growth.first_metric`)."""
 
     n_components: int | None  # largest rank
+    or_euclidean: bool = False  # whether rows may be compared as they are instead
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""The choice of `metric="auto"` between rows as they are and a learned metric."""
+
+import numpy as np
+import pytest
+
+from dkmeans import DiscriminativeKMeans
+from dkmeans.geometry.dominance import has_dominant
+from dkmeans.growth import first_metric as module
+from dkmeans.growth.held_out import is_within_error
+
+rng = np.random.default_rng(3)
+ALIKE = rng.normal(size=(500, 6))
+BLOBS = np.arange(500) % 10
+ALIKE += 1.3 * rng.normal(size=(10, 6))[BLOBS]
+CLASSES = BLOBS % 5
+NOISE = rng.normal(size=(700, 9))
+BANDS = np.digitize(NOISE[:, 0] + 0.5 * NOISE[:, 1] ** 2, [0.0, 0.6, 1.2])
+
+
+def same(a, b):
+    assert a.metric_ == b.metric_
+    np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+
+
+@pytest.mark.parametrize("k", [12, "auto"])
+@pytest.mark.parametrize(
+    ("X", "y", "expected"), [(ALIKE, CLASSES, "euclidean"), (NOISE, BANDS, "learned")]
+)
+def test_auto_is_one_of_the_metrics(X, y, expected, k):
+    model = DiscriminativeKMeans(k).fit(X, y)
+    assert model.metric_ == expected
+    same(model, DiscriminativeKMeans(k, metric=expected).fit(X, y))
+
+
+def test_nothing_but_values_and_weights_counts():
+    order = rng.permutation(len(ALIKE))
+    model = DiscriminativeKMeans(12).fit(ALIKE, CLASSES)
+    other = DiscriminativeKMeans(12, n_threads=2, memory_mb=1).fit(ALIKE[order], CLASSES[order])
+    np.testing.assert_array_equal(other.cluster_centers_, model.cluster_centers_)
+    weights = rng.integers(1, 3, len(ALIKE))
+    again = np.repeat(np.arange(len(ALIKE)), weights)
+    heavy = DiscriminativeKMeans("auto").fit(ALIKE, CLASSES, sample_weight=weights)
+    repeated = DiscriminativeKMeans("auto").fit(ALIKE[again], CLASSES[again])
+    np.testing.assert_array_equal(heavy.cluster_centers_, repeated.cluster_centers_)
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """Short fits of rows as they are."""
+    found = []
+
+    class Watched(module.PlainTrial):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            found.append(self)
+
+    monkeypatch.setattr(module, "PlainTrial", Watched)
+    return found
+
+
+def test_the_number_of_clusters_and_the_fit_share_one_choice(trials):
+    model = DiscriminativeKMeans().fit(ALIKE, CLASSES)
+    assert len(trials) == 1
+    assert {point.geometry for point in model._fitted.growth_path.waypoints} == {
+        model._fitted.geometry
+    }
+
+
+def test_the_unit_of_one_feature_does_not_decide(trials):
+    X = ALIKE * [1, 1, 1, 1, 1, 1000]
+    same(
+        DiscriminativeKMeans(12).fit(X, CLASSES),
+        DiscriminativeKMeans(12, metric="learned").fit(X, CLASSES),
+    )
+    assert not trials
+
+
+@pytest.mark.parametrize("factor", [2.0**500, 2.0**-300])
+def test_values_whose_squares_overflow_are_standardised(trials, factor):
+    assert DiscriminativeKMeans(12).fit(factor * ALIKE, CLASSES).metric_ == "learned"
+    assert not trials
+
+
+@pytest.mark.parametrize(
+    "setting", [{"metric": "learned"}, {"n_components": 2}, {"refine": None}], ids=str
+)
+def test_what_was_asked_for_is_learned(trials, setting):
+    assert DiscriminativeKMeans(12, **setting).fit(ALIKE, CLASSES).metric_ == "learned"
+    assert not trials
+
+
+def test_a_fit_that_continues_keeps_the_metric():
+    model = DiscriminativeKMeans(12, warm_start=True).fit(ALIKE, CLASSES)
+    assert model.fit(ALIKE, CLASSES).metric_ == "euclidean"
+    assert model.partial_fit(ALIKE[:50], CLASSES[:50]).metric_ == "euclidean"
+
+
+@pytest.mark.parametrize(
+    ("worse", "expected"),
+    [([1, 1, 1, 1], False), ([1, 0, 0], True), ([1, 1, 1, -1], True), ([-1, -1], True), ([], True)],
+)
+def test_one_standard_error(worse, expected):
+    assert is_within_error(np.array(worse, dtype=float)) == expected
+
+
+@pytest.mark.parametrize(
+    ("deviations", "expected"),
+    [
+        ([1.0], False),
+        ([1.0, 4.0], False),
+        ([1.0, 5.0], True),
+        ([0.0, 0.0], False),
+        ([3e200, 1e190], True),
+    ],
+)
+def test_dominant_features(deviations, expected):
+    assert has_dominant(np.array(deviations)) == expected
