@@ -60,7 +60,7 @@ CANDIDATES = {
     "auto, refined": _model(max_clusters="auto", **REFINED),
     "auto, refined, scaled": _scaled(max_clusters="auto", **REFINED),
     "auto, learned": _model(max_clusters="auto", **LEARNED),
-    "defaults": _model(),  # these metrics, "auto, refined" and "auto, learned", chosen by themselves
+    "defaults": _model(),  # "auto, refined" or "auto, learned"
 }
 
 
