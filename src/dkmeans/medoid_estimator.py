@@ -530,17 +530,23 @@ class DiscriminativeKMedoids(
         labels[~self.is_known(X)] = rejected
         return labels
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`.
+        with_path : bool, default=False
+            Whether to include the models with other numbers of medoids, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Name the columns of `transform` by the class and the training row of each medoid.

@@ -110,6 +110,7 @@ class _Data:
     classes: npt.NDArray[Any]  # labels
     codes: Indices  # class of each row
     weights: Floats | None
+    counts_all: bool  # whether no class has the class weight 0
     items: Items
     problem: Problem
     n_features: int | None
@@ -201,6 +202,7 @@ def _read(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Data:
         classes,
         codes,
         weights,
+        counted is weights,
         items,
         _problem(items, factors, threads_of(estimator)),
         getattr(scratch, "n_features_in_", None),
@@ -214,9 +216,7 @@ def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
     medoids = rows[last.medoids]
     kept = kind.keep(data.X, medoids)
     labels = kind.label(data.X, data.items, last.medoids, kept)
-    waypoints = [
-        replace(point, medoids=rows[point.medoids]) for _, point in sorted(found.waypoints.items())
-    ]
+    waypoints = [_with_rows(kind, data, point) for _, point in sorted(found.waypoints.items())]
     return FittedMedoids(
         medoids=medoids,
         kept=kept,
@@ -239,6 +239,15 @@ def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
             History.from_records(found.way_records),
         ),
     )
+
+
+def _with_rows(kind: Kind, data: _Data, point: Waypoint) -> Waypoint:
+    """Replace items by training rows. Sizes include the rows of classes of weight 0."""
+    medoids, sizes = data.items.rows[point.medoids], point.sizes
+    if not data.counts_all:
+        labels = kind.label(data.X, data.items, point.medoids, kind.keep(data.X, medoids))
+        sizes = exact_totals(labels, data.weights, len(medoids))
+    return replace(point, medoids=medoids, sizes=sizes)
 
 
 def _classes(y: Any, n: int) -> tuple[npt.NDArray[Any], Indices]:
