@@ -69,6 +69,26 @@ def test_new_rows_by_all_distances_by_those_to_medoids_and_as_objects():
         given.predict(D[:, :10])
 
 
+def test_all_rows_can_be_medoids_of_given_distances():
+    D = distances(IRIS[:3] + np.arange(3)[:, None])
+    y = np.array([2, 0, 1])
+    model = DiscriminativeKMedoids(3, metric="precomputed").fit(D, y)
+    assert model.medoid_indices_.tolist() == [1, 2, 0]
+    assert model.labels_.tolist() == [2, 0, 1]
+    np.testing.assert_array_equal(model.predict(D), y)
+    np.testing.assert_array_equal(model.transform(D), D[:, [1, 2, 0]])
+    # A model of two rows out of three knows both shapes.
+    model = DiscriminativeKMedoids(2, metric="precomputed").fit(D, [1, 0, 0])
+    few = D[:, model.medoid_indices_]
+    np.testing.assert_array_equal(model.transform(D), few)
+    np.testing.assert_array_equal(model.transform(few), few)
+
+
+def test_no_objects_are_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="X has 0 objects, but DiscriminativeKMedoids needs"):
+        DiscriminativeKMedoids(metric=length_difference).fit([], [])
+
+
 @settings(max_examples=strategies.examples(100))
 @given(case=strategies.weighted(), power=st.sampled_from([-3, 5]), data=st.data())
 def test_order_weights_and_layout_change_nothing(case, power, data):
@@ -161,6 +181,10 @@ def test_symmetrised_on_request(how):
     same = DiscriminativeKMedoids(5, metric="precomputed").fit(both, SPECIES)
     np.testing.assert_array_equal(model.medoid_indices_, same.medoid_indices_)
     np.testing.assert_array_equal(D, before)
+    for k in model.path_.clusters.tolist():
+        few = model.at(k)
+        sizes = np.bincount(few.predict_medoid(D), minlength=k)
+        assert few.medoid_sizes_.tolist() == sizes.tolist()
     places = list(range(150))
     called = DiscriminativeKMedoids(5, metric=lambda a, b: D[a, b], symmetrize=how)
     np.testing.assert_array_equal(called.fit(places, SPECIES).medoid_indices_, same.medoid_indices_)

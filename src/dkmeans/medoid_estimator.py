@@ -280,7 +280,7 @@ class DiscriminativeKMedoids(
             Distances.
         """
         check_is_fitted(self)
-        kind = kind_for(self)
+        kind = kind_for(self, self._fitted)
         X = kind.read_new(self, X, self.n_medoids_)
         return kind.to_medoids(X, self._fitted.medoids, self._fitted.kept)
 
@@ -435,7 +435,8 @@ class DiscriminativeKMedoids(
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
-        kind, model, index = kind_for(self), self._fitted, row_index(X, y)
+        model, index = self._fitted, row_index(X, y)
+        kind = kind_for(self, model)
         X = kind.read_new(self, X, self.n_medoids_)
         n_rows = n_rows_of(X)
         classes = label_errors.known_classes(model.classes, y, n_rows)

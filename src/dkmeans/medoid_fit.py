@@ -88,8 +88,8 @@ def check_parameters(params: dict[str, Any]) -> None:
         require(name, ok, f"it must be an integer >= {least}")
 
 
-def kind_for(estimator: Any) -> Kind:
-    """Return the kind of an estimator's metric."""
+def kind_for(estimator: Any, fitted: FittedMedoids | None = None) -> Kind:
+    """Return the kind of an estimator's metric: for a fit, or for questions to what was fitted."""
     return kind_of(
         Options(
             estimator.metric,
@@ -98,6 +98,7 @@ def kind_for(estimator: Any) -> Kind:
             estimator.is_metric,
             estimator.memory_mb,
             threads_of(estimator),
+            None if fitted is None else fitted.n_features,
         )
     )
 
@@ -242,9 +243,12 @@ def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
 
 
 def _with_rows(kind: Kind, data: _Data, point: Waypoint) -> Waypoint:
-    """Replace items by training rows. Sizes include the rows of classes of weight 0."""
+    """Replace items by training rows. Sizes are those of the cells that `predict_medoid` finds.
+
+    The search leaves out classes of weight 0, and new rows are not symmetrised.
+    """
     medoids, sizes = data.items.rows[point.medoids], point.sizes
-    if not data.counts_all:
+    if not data.counts_all or kind.options.symmetrize is not None:
         labels = kind.label(data.X, data.items, point.medoids, kind.keep(data.X, medoids))
         sizes = exact_totals(labels, data.weights, len(medoids))
     return replace(point, medoids=medoids, sizes=sizes)
