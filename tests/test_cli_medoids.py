@@ -2,13 +2,14 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import CliRunner
 from sklearn.datasets import load_iris
 
-from dkmeans import load
+from dkmeans import DiscriminativeKMedoids, load
 from dkmeans.cli.app import app
 
 X, y = load_iris(return_X_y=True)
@@ -117,6 +118,23 @@ def test_errors_in_a_sentence(args, message):
     assert message in " ".join(done.output.split())
 
 
+@pytest.mark.usefixtures("folder")
+def test_matrices_are_symmetrised_on_request():
+    askew = D * np.random.default_rng(0).uniform(0.9, 1.1, D.shape)
+    np.save("askew.npy", askew)
+    fit = ("fit", "askew.npy", "--precomputed", "--label-file", "y.csv")
+    refused = run(*fit)
+    assert refused.exit_code == 1
+    assert "add --symmetrize mean, min or max" in " ".join(refused.output.split())
+    assert run(*fit, "--symmetrize", "max", "--max-clusters", 5).exit_code == 0
+    same = DiscriminativeKMedoids(5, metric="precomputed", symmetrize="max").fit(askew, y)
+    found = load("model.dkm")
+    assert found.get_params()["symmetrize"] == "max"
+    np.testing.assert_array_equal(found.medoid_indices_, same.medoid_indices_)
+    rows = run("fit", "rows.csv", "--label", "kind", "--symmetrize", "max")
+    assert "--symmetrize is for --precomputed" in rows.output
+
+
 @pytest.fixture
 def table(folder):
     """Rows with a text column, for training and for tests."""
@@ -193,6 +211,14 @@ def test_pictures_of_medoids(kind):
         assert "choose one of path, confusion" in " ".join(drawn.output.split())
     else:
         assert drawn.exit_code == 0, drawn.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_first_picture_of_medoids_is_the_path():
+    assert run("fit", "distances.npy", "--precomputed", "--label-file", "y.csv").exit_code == 0
+    drawn = run("plot", "model.dkm")
+    assert drawn.exit_code == 0, drawn.output
+    assert Path("model-path.png").exists()
 
 
 @pytest.mark.usefixtures("folder")

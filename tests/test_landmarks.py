@@ -26,6 +26,19 @@ def test_with_all_rows_as_landmarks_inner_products_are_the_kernel(metric):
     np.testing.assert_allclose(features @ features.T, K, atol=1e-4 * np.abs(K).max())
 
 
+@pytest.mark.parametrize("values", ["kernel", "distance"])
+def test_with_all_rows_as_landmarks_inner_products_are_the_given_kernel(values):
+    D = pairwise_distances(X)
+    K = np.exp(-0.5 * D**2)
+    given = K if values == "kernel" else D
+    features = (
+        Landmarks(len(X), metric="precomputed", values=values, gamma=0.5)
+        .fit(given)
+        .transform(given)
+    )
+    np.testing.assert_allclose(features @ features.T, K, atol=1e-4)
+
+
 def test_given_matrices_and_functions_are_the_same_as_names():
     D, K = pairwise_distances(X), pairwise_kernels(X, metric="laplacian")
     named = Landmarks(9).fit(X)

@@ -1,5 +1,6 @@
 """`DiscriminativeKMedoids`: any metric, and what every estimator of this library promises."""
 
+import math
 import os
 import re
 
@@ -68,6 +69,26 @@ def test_new_rows_by_all_distances_by_those_to_medoids_and_as_objects():
         given.predict(D[:, :10])
 
 
+def test_all_rows_can_be_medoids_of_given_distances():
+    D = distances(IRIS[:3] + np.arange(3)[:, None])
+    y = np.array([2, 0, 1])
+    model = DiscriminativeKMedoids(3, metric="precomputed").fit(D, y)
+    assert model.medoid_indices_.tolist() == [1, 2, 0]
+    assert model.labels_.tolist() == [2, 0, 1]
+    np.testing.assert_array_equal(model.predict(D), y)
+    np.testing.assert_array_equal(model.transform(D), D[:, [1, 2, 0]])
+    # A model of two rows out of three knows both shapes.
+    model = DiscriminativeKMedoids(2, metric="precomputed").fit(D, [1, 0, 0])
+    few = D[:, model.medoid_indices_]
+    np.testing.assert_array_equal(model.transform(D), few)
+    np.testing.assert_array_equal(model.transform(few), few)
+
+
+def test_no_objects_are_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="X has 0 objects, but DiscriminativeKMedoids needs"):
+        DiscriminativeKMedoids(metric=length_difference).fit([], [])
+
+
 @settings(max_examples=strategies.examples(100))
 @given(case=strategies.weighted(), power=st.sampled_from([-3, 5]), data=st.data())
 def test_order_weights_and_layout_change_nothing(case, power, data):
@@ -132,6 +153,22 @@ def test_a_memory_map_is_read_in_blocks_and_never_written(tmp_path):
     np.testing.assert_array_equal(model.labels_, model.predict_medoid(mapped))
 
 
+def test_pages_of_a_map_are_given_back_also_if_it_is_symmetrised(tmp_path, monkeypatch):
+    D = distances(IRIS) * np.random.default_rng(0).uniform(0.8, 1.2, (150, 150))
+    np.save(tmp_path / "d.npy", D)
+    mapped = np.load(tmp_path / "d.npy", mmap_mode="r")
+    given_back = []
+    monkeypatch.setattr(matrices, "give_back", given_back.append)
+    matrix = matrices.checked_matrix(mapped, "max", 1)
+    given_back.clear()
+    found = matrix.rows(slice(3, 20))
+    np.testing.assert_array_equal(found, np.maximum(D, D.T)[3:20])
+    assert len(given_back) == 1
+    model = DiscriminativeKMedoids(5, metric="precomputed", symmetrize="max")
+    same = model.fit(D, SPECIES).medoid_indices_
+    np.testing.assert_array_equal(model.fit(mapped, SPECIES).medoid_indices_, same)
+
+
 @pytest.mark.parametrize("how", ["mean", "min", "max"])
 def test_symmetrised_on_request(how):
     rng = np.random.default_rng(0)
@@ -144,6 +181,10 @@ def test_symmetrised_on_request(how):
     same = DiscriminativeKMedoids(5, metric="precomputed").fit(both, SPECIES)
     np.testing.assert_array_equal(model.medoid_indices_, same.medoid_indices_)
     np.testing.assert_array_equal(D, before)
+    for k in model.path_.clusters.tolist():
+        few = model.at(k)
+        sizes = np.bincount(few.predict_medoid(D), minlength=k)
+        assert few.medoid_sizes_.tolist() == sizes.tolist()
     places = list(range(150))
     called = DiscriminativeKMedoids(5, metric=lambda a, b: D[a, b], symmetrize=how)
     np.testing.assert_array_equal(called.fit(places, SPECIES).medoid_indices_, same.medoid_indices_)
@@ -311,6 +352,28 @@ def test_at_gives_the_models_of_the_path(kind):
     np.testing.assert_array_equal(again.medoid_indices_, better.medoid_indices_)
 
 
+@pytest.mark.parametrize("kind", ["rows", "distances", "objects", "auto"])
+def test_sizes_on_the_path_count_rows_of_classes_of_weight_0(kind):
+    X, y = load_digits(return_X_y=True)
+    X, y, metric = X[:300], y[:300], "euclidean"
+    w = np.where(np.arange(300) % 7, 0.1, 0.0)
+    if kind == "distances":
+        X, metric = distances(X), "precomputed"
+    elif kind == "objects":
+        D = distances(X)
+        X, metric = list(range(300)), lambda a, b: D[a, b]
+    model = DiscriminativeKMedoids(
+        "auto" if kind == "auto" else 16,
+        metric=metric,
+        class_weight={c: int(c != 3) for c in range(10)},
+    ).fit(X, y, w)
+    assert len(model.path_) > 1
+    for k in model.path_.clusters.tolist():
+        found = model.at(k)
+        cells = found.predict_medoid(X)
+        assert found.medoid_sizes_.tolist() == [math.fsum(w[cells == i]) for i in range(k)]
+
+
 def test_at_refuses_what_it_does_not_have(tmp_path):
     model = DiscriminativeKMedoids(9).fit(IRIS, SPECIES)
     with pytest.raises(ValueError, match="k=2 is too small: the fewest medoids on path_ are 3"):
@@ -323,13 +386,15 @@ def test_at_refuses_what_it_does_not_have(tmp_path):
     model.save(tmp_path / "m.dkm")
     with pytest.raises(ValueError, match="save it with_path=True"):
         load(tmp_path / "m.dkm").at(5)
+    with pytest.raises(ValueError, match="with_path=True: the model has no models on the way"):
+        load(tmp_path / "m.dkm").save(tmp_path / "n.dkm", with_path=True)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
 def test_files_keep_the_path(tmp_path, metric):
     X = distances(IRIS) if metric == "precomputed" else IRIS.astype(np.float32)
     model = DiscriminativeKMedoids(9, metric=metric).fit(X, SPECIES)
-    save(model, tmp_path / "m.dkm", with_path=True)
+    model.save(tmp_path / "m.dkm", with_path=True)
     again = load(tmp_path / "m.dkm")
     for k in model.path_.clusters.tolist():
         few, same = model.at(k), again.at(k)
@@ -428,6 +493,8 @@ def test_files_keep_all(tmp_path, metric):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
     np.testing.assert_array_equal(again.unknown_score(X), model.unknown_score(X))
+    model.save(tmp_path / "m.dkm", with_labels=False)
+    assert vars(model).keys() - vars(load(tmp_path / "m.dkm")).keys() == {"labels_"}
     assert repr(again.history_) == repr(model.history_)
     assert again.cost_ == model.cost_
     save(model, tmp_path / "n.dkm", with_labels=False)

@@ -17,7 +17,7 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas, tiles
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
 from dkmeans.metrics import pairwise
-from dkmeans.metrics.kinds import PRECOMPUTED, Kind, Options, kind_of, n_rows_of
+from dkmeans.metrics.kinds import PRECOMPUTED, Kind, MatrixKind, Options, kind_of, n_rows_of
 from dkmeans.metrics.matrices import checked_matrix
 
 RBF = "rbf"
@@ -174,7 +174,7 @@ class Landmarks(TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
             Features; float32 for float32 rows.
         """
         check_is_fitted(self)
-        kind = self._kind()
+        kind = self._kind(getattr(self, "n_features_in_", None))
         X = kind.read_new(self, X, self.n_landmarks_)
         similarity = _Similarity(self, kind, getattr(self, "gamma_", None))
         n = n_rows_of(X)
@@ -205,12 +205,13 @@ class Landmarks(TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[1])
 
-    def _kind(self) -> Kind:
+    def _kind(self, n_fitted: int | None = None) -> Kind:
         """Return how rows are read, and their distances if they have any."""
-        metric = self.metric
-        if metric in KERNELS:
-            metric = "euclidean"
-        return kind_of(Options(metric, self.metric_params or {}, n_threads=threads_of(self)))
+        metric = "euclidean" if self.metric in KERNELS else self.metric
+        n_threads = threads_of(self)
+        return kind_of(
+            Options(metric, self.metric_params or {}, n_threads=n_threads, n_fitted=n_fitted)
+        )
 
     def _gamma(self, squares: Floats) -> float:
         if self.gamma != "scale":
@@ -291,8 +292,8 @@ class _Similarity:
         if callable(self._metric):
             values = [[float(self._metric(x, z, **self._params)) for z in kept] for x in X]
             return np.array(values, dtype=np.float64).reshape(len(X), len(kept))
-        if self._metric == PRECOMPUTED:
-            return np.asarray(X if X.shape[1] == len(which) else X[:, which])
+        if isinstance(self.kind, MatrixKind):
+            return np.asarray(self.kind.columns(X, which))
         X, kept = pairwise.with_short_indices(X), pairwise.with_short_indices(kept)
         return np.asarray(pairwise_kernels(X, kept, metric=self._metric, **self._params))
 

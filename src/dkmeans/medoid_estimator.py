@@ -280,7 +280,7 @@ class DiscriminativeKMedoids(
             Distances.
         """
         check_is_fitted(self)
-        kind = kind_for(self)
+        kind = kind_for(self, self._fitted)
         X = kind.read_new(self, X, self.n_medoids_)
         return kind.to_medoids(X, self._fitted.medoids, self._fitted.kept)
 
@@ -435,7 +435,8 @@ class DiscriminativeKMedoids(
         """
         check_is_fitted(self)
         label_errors.check_arguments(X, y, sample_weight, n)
-        kind, model, index = kind_for(self), self._fitted, row_index(X, y)
+        model, index = self._fitted, row_index(X, y)
+        kind = kind_for(self, model)
         X = kind.read_new(self, X, self.n_medoids_)
         n_rows = n_rows_of(X)
         classes = label_errors.known_classes(model.classes, y, n_rows)
@@ -530,17 +531,23 @@ class DiscriminativeKMedoids(
         labels[~self.is_known(X)] = rejected
         return labels
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(
+        self, path: str | PathLike[str], *, with_labels: bool = True, with_path: bool = False
+    ) -> None:
         """Write the fitted model to a file, completely or not at all; `dkmeans.load` reads it.
 
         Parameters
         ----------
         path : str or path
             The file; an existing one is replaced.
+        with_labels : bool, default=True
+            Whether to include `labels_`.
+        with_path : bool, default=False
+            Whether to include the models with other numbers of medoids, for `at`.
         """
         from dkmeans.files.model_file import save
 
-        save(self, path)
+        save(self, path, with_labels=with_labels, with_path=with_path)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Name the columns of `transform` by the class and the training row of each medoid.

@@ -88,8 +88,8 @@ def check_parameters(params: dict[str, Any]) -> None:
         require(name, ok, f"it must be an integer >= {least}")
 
 
-def kind_for(estimator: Any) -> Kind:
-    """Return the kind of an estimator's metric."""
+def kind_for(estimator: Any, fitted: FittedMedoids | None = None) -> Kind:
+    """Return the kind of an estimator's metric: for a fit, or for questions to what was fitted."""
     return kind_of(
         Options(
             estimator.metric,
@@ -98,6 +98,7 @@ def kind_for(estimator: Any) -> Kind:
             estimator.is_metric,
             estimator.memory_mb,
             threads_of(estimator),
+            None if fitted is None else fitted.n_features,
         )
     )
 
@@ -110,6 +111,7 @@ class _Data:
     classes: npt.NDArray[Any]  # labels
     codes: Indices  # class of each row
     weights: Floats | None
+    counts_all: bool  # whether no class has the class weight 0
     items: Items
     problem: Problem
     n_features: int | None
@@ -201,6 +203,7 @@ def _read(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Data:
         classes,
         codes,
         weights,
+        counted is weights,
         items,
         _problem(items, factors, threads_of(estimator)),
         getattr(scratch, "n_features_in_", None),
@@ -214,9 +217,7 @@ def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
     medoids = rows[last.medoids]
     kept = kind.keep(data.X, medoids)
     labels = kind.label(data.X, data.items, last.medoids, kept)
-    waypoints = [
-        replace(point, medoids=rows[point.medoids]) for _, point in sorted(found.waypoints.items())
-    ]
+    waypoints = [_with_rows(kind, data, point) for _, point in sorted(found.waypoints.items())]
     return FittedMedoids(
         medoids=medoids,
         kept=kept,
@@ -239,6 +240,18 @@ def _fitted(kind: Kind, data: _Data, found: _Search) -> FittedMedoids:
             History.from_records(found.way_records),
         ),
     )
+
+
+def _with_rows(kind: Kind, data: _Data, point: Waypoint) -> Waypoint:
+    """Replace items by training rows. Sizes are those of the cells that `predict_medoid` finds.
+
+    The search leaves out classes of weight 0, and new rows are not symmetrised.
+    """
+    medoids, sizes = data.items.rows[point.medoids], point.sizes
+    if not data.counts_all or kind.options.symmetrize is not None:
+        labels = kind.label(data.X, data.items, point.medoids, kind.keep(data.X, medoids))
+        sizes = exact_totals(labels, data.weights, len(medoids))
+    return replace(point, medoids=medoids, sizes=sizes)
 
 
 def _classes(y: Any, n: int) -> tuple[npt.NDArray[Any], Indices]:

@@ -139,6 +139,14 @@ def fit(
     label_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels of the rows, for --precomputed.")
     ] = None,
+    symmetrize: Annotated[
+        o.SymmetrizeOption | None,
+        typer.Option(
+            "--symmetrize",
+            "--symmetrise",
+            help="With --precomputed: make one distance of both directions.",
+        ),
+    ] = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -171,10 +179,13 @@ def fit(
     if precomputed:
         from dkmeans.cli.medoid_command import run_fit_distances
 
-        run_fit_distances(train, label_file, label, options)
+        how = None if symmetrize is None else symmetrize.value
+        run_fit_distances(train, label_file, label, replace(options, symmetrize=how))
         return
     if label_file is not None:
         raise InputError("--label-file is for --precomputed: name a column of DATA with --label.")
+    if symmetrize is not None:
+        raise InputError("--symmetrize is for --precomputed: drop it.")
     wanted = o.wanted(
         label,
         weight=weight,
@@ -265,7 +276,9 @@ def inspect(
 @app.command(short_help="Draw a model, or data after a fit.")
 def plot(
     source: o.Source,
-    kind: Annotated[PictureKind, typer.Option(help="Which picture.")] = PictureKind.cells,
+    kind: Annotated[
+        PictureKind | None, typer.Option(help="Which picture: cells, or path for medoids.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help=".png, .svg or .pdf; named after the kind.")
     ] = None,
@@ -321,7 +334,7 @@ def plot(
     )
     run_plot(
         source,
-        kind.value,
+        None if kind is None else kind.value,
         wanted,
         PlotOptions(
             out,

@@ -47,7 +47,7 @@ def _print(model: LoadedModel, source: Any) -> None:
     found = _explain(model, X[:_SHOWN] if not hasattr(X, "iloc") else X.iloc[:_SHOWN])
     console = stdout()
     reason = "medoid" if model.is_medoids else "decided_by"
-    title = "medoid\n(row)" if model.is_medoids else "decided by"
+    title = "medoid\n(row from 0)" if model.is_medoids else "decided by"
     table = grid("row", "class", "rival", title, "distance", "to rival", "radius", left=4)
     for at in range(len(found["class"])):
         table.add_row(

@@ -29,6 +29,16 @@ from dkmeans.progress import listening
 MEDOID_METRICS = tuple(name for name in NAMES if name not in NEEDED_PARAMETERS)
 CHOSEN_NUMBER = "The number of medoids is chosen on held-out rows; --max-clusters sets it."
 NONE = "none"  # an option that stands for None
+# What the library says of parameters, and what that is on the command line.
+_OPTION_NAMES = (
+    ("set max_clusters (a budget, or 'auto')", "set --max-clusters"),
+    (" or min_cluster_size", ""),
+    ("refine='margin' moved", "--refine margin moved"),
+    ("max_clusters=None grows", "--max-clusters none grows"),
+    ("set max_clusters to a number or 'auto', or refine=None", "drop it, or add --refine none"),
+    ("use metric='learned'", "use --metric learned"),
+    ("pass symmetrize='mean', 'min' or 'max'", "add --symmetrize mean, min or max"),
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ class FitOptions:
     growth: str | None = None
     metric: str | None = None
     medoids: str | None = None  # a metric; rows are chosen as prototypes
+    symmetrize: str | None = None  # of given distances
     n_components: int | None = None
     balanced: bool = False
     standardise: bool = False
@@ -119,9 +130,11 @@ def make_medoids(options: FitOptions, metric: str) -> DiscriminativeKMedoids:
         if getattr(options, name) is not None:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option} is for clusters, not for medoids: drop it.")
+    symmetrize: Any = options.symmetrize
     return DiscriminativeKMedoids(
         budget_of(options.max_clusters or "auto"),
         metric=metric,
+        symmetrize=symmetrize,
         class_weight="balanced" if options.balanced else None,
         n_threads=options.threads,
     )
@@ -260,6 +273,6 @@ def choose_thresholds(model: LoadedModel, test: Labelled, rate: float) -> None:
 
 def in_option_names(message: str) -> str:
     """Speak of options where the library speaks of parameters."""
-    return message.replace("set max_clusters (a budget, or 'auto')", "set --max-clusters").replace(
-        " or min_cluster_size", ""
-    )
+    for name, option in _OPTION_NAMES:
+        message = message.replace(name, option)
+    return message

@@ -168,7 +168,7 @@ def _medoids(console: Console, model: LoadedModel, *, clusters: bool) -> None:
     """List the classes, or every medoid."""
     labels, sizes = model.prototype_classes, model.prototype_sizes
     if clusters:
-        table = grid("class", "medoid\n(row)", "rows")
+        table = grid("class", "medoid\n(row from 0)", "rows")
         for label, row, size in zip(labels, model.prototype_ids, sizes, strict=True):
             table.add_row(label_text(label), f"{row:,}", f"{size:,.10g}")
     else:

@@ -8,7 +8,13 @@ import numpy as np
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.distance_files import open_distances, read_labels
 from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import CHOSEN_NUMBER, FitOptions, fit_rows, make_medoids
+from dkmeans.cli.fit_command import (
+    CHOSEN_NUMBER,
+    FitOptions,
+    fit_rows,
+    in_option_names,
+    make_medoids,
+)
 from dkmeans.cli.fit_report import Errors, report
 from dkmeans.cli.labelled_rows import Labelled
 from dkmeans.cli.loaded_model import LoadedModel
@@ -53,7 +59,10 @@ def run_fit_distances(
     console = stderr()
     if options.max_clusters is None and not options.quiet:
         say(console, CHOSEN_NUMBER)
-    seconds = fit_rows(model, rows, options, console)
+    try:
+        seconds = fit_rows(model, rows, options, console)
+    except ValueError as error:
+        raise InputError(in_option_names(str(error))) from error
     save(model, options.out)
     if not options.quiet:
         errors = Errors.of(model, rows)

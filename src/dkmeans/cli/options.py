@@ -41,6 +41,14 @@ class ImputeOption(StrEnum):
     mean = "mean"
 
 
+class SymmetrizeOption(StrEnum):
+    """How to make one distance of both directions."""
+
+    mean = "mean"
+    min = "min"
+    max = "max"
+
+
 class KeepOption(StrEnum):
     """What a condensed table consists of."""
 

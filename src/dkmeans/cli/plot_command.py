@@ -37,9 +37,10 @@ class PlotOptions:
     force: bool = False
 
 
-def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> None:
+def run_plot(source: Path, kind: str | None, wanted: Wanted, options: PlotOptions) -> None:
     """Draw, and tell where the picture is."""
     source = resolve_input(source)
+    kind = kind or _first_kind(source)
     out = options.out or Path(f"{source.stem}-{kind}.png")
     if out.suffix.lower() not in _ENDINGS:
         raise InputError(f"{out.name}: pictures are written as {', '.join(_ENDINGS)}.")
@@ -51,6 +52,12 @@ def run_plot(source: Path, kind: str, wanted: Wanted, options: PlotOptions) -> N
     with replacing(out) as file:
         display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
     say(stdout(), f"Picture saved: {out.resolve()}")
+
+
+def _first_kind(source: Path) -> str:
+    """Return the picture that is drawn if none is named."""
+    is_data = source.is_dir() or is_data_file(source)
+    return "path" if not is_data and load_model(source).is_medoids else "cells"
 
 
 def _prepare(

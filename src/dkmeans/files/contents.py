@@ -31,6 +31,11 @@ _FIRST_DEFAULTS = {"max_clusters": None, "refine": None, "metric": "euclidean"}
 _MIN_LABEL_BYTES = 1 << 26
 _LABEL_BYTES_PER_BYTE = 16
 
+NO_PATH = (
+    "with_path=True: the model has no models on the way, as it was edited, or loaded from a file "
+    "without them."
+)
+
 
 def describe(
     model: DiscriminativeKMeans, *, with_labels: bool, with_path: bool = False
@@ -64,10 +69,7 @@ def describe(
     on_the_way = None
     if with_path:
         if fitted.growth_path is None:
-            raise ValueError(
-                "with_path=True: the model has no models on the way, as it was edited, or loaded "
-                "from a file without them."
-            )
+            raise ValueError(NO_PATH)
         more, on_the_way = waypoints.describe(fitted.growth_path, fitted.classes)
         arrays |= more
     if fitted.rejection is not None and fitted.rejection.references is not None:

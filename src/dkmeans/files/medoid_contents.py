@@ -9,7 +9,14 @@ from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.files import calibrated, class_labels, medoid_waypoints
 from dkmeans.files.consistency import check_rejection
 from dkmeans.files.container import Arrays, Document
-from dkmeans.files.contents import plain, read_class_weight, read_names, store_class_weight, take
+from dkmeans.files.contents import (
+    NO_PATH,
+    plain,
+    read_class_weight,
+    read_names,
+    store_class_weight,
+    take,
+)
 from dkmeans.files.refusal import RefusedError, require
 from dkmeans.files.table_columns import TABLES, codes, restore, store
 from dkmeans.fitted_medoids import FittedMedoids
@@ -61,7 +68,9 @@ def describe(
         "tables": tables,
         "calibration": calibration,
     }
-    if with_path and fitted.way is not None:
+    if with_path:
+        if fitted.way is None:
+            raise ValueError(NO_PATH)
         more, document["waypoints"] = medoid_waypoints.describe(fitted.way, fitted.classes)
         arrays |= more
     return arrays, document

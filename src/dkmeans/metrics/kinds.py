@@ -48,6 +48,7 @@ class Options:
     is_metric: bool | None = None
     memory_mb: float | None = None
     n_threads: int = 1
+    n_fitted: int | None = None  # training rows of a fitted model, with given distances
 
 
 @dataclass(frozen=True)
@@ -253,16 +254,24 @@ class MatrixKind(Kind):
 
     def to_medoids(self, X: Any, medoids: Indices, kept: Any) -> _Array:
         """Select the distances to the medoids."""
-        found: _Array = X if X.shape[1] == len(medoids) else np.asarray(X[:, medoids])
+        found: _Array = self.columns(X, medoids)
         wrong = np.argwhere(~((found >= 0) & (found < np.inf)))
         if len(wrong):
             row, column = (int(i) for i in wrong[0])
-            column = column if X.shape[1] == len(medoids) else int(medoids[column])
+            column = column if found is X else int(medoids[column])
             raise ValueError(
                 f"Input X contains {found[tuple(wrong[0])]} in row {row}, column {column}, where "
                 "distances must be finite (not NaN or infinity) and at least 0."
             )
         return found
+
+    def columns(self, X: Any, medoids: Indices) -> Any:
+        """Select the columns of the medoids; X itself if it has no other ones.
+
+        If all training rows are medoids, X has the order of the rows, not that of the medoids.
+        """
+        n_fitted = self.options.n_fitted
+        return X if n_fitted not in (None, X.shape[1]) else np.asarray(X[:, medoids])
 
     def between(self, X: Any, part: Indices) -> _Array:
         """Return distances."""
@@ -279,7 +288,12 @@ class ObjectKind(Kind):
 
     def read(self, estimator: Any, X: Any) -> Any:
         """Make a list of objects."""
-        return as_objects(X)
+        X = as_objects(X)
+        if not len(X):
+            raise ValueError(
+                f"X has 0 objects, but {type(estimator).__name__} needs at least 1 to fit."
+            )
+        return X
 
     def read_new(self, estimator: Any, X: Any, n_kept: int) -> Any:
         """Make a list of objects."""
@@ -370,4 +384,13 @@ def _hashes_of_places(n: int) -> Hashes:
     return np.arange(1, n + 1, dtype=np.uint64) * np.uint64(_MIXER)
 
 
-__all__ = ["PRECOMPUTED", "SYMMETRIZE", "Items", "Kind", "Options", "kind_of", "n_rows_of"]
+__all__ = [
+    "PRECOMPUTED",
+    "SYMMETRIZE",
+    "Items",
+    "Kind",
+    "MatrixKind",
+    "Options",
+    "kind_of",
+    "n_rows_of",
+]

@@ -59,7 +59,10 @@ class SymmetrizedMatrix(Matrix):
 
     def rows(self, which: slice | Indices) -> _Array:
         """Return the symmetrised distances from some rows to all rows."""
-        return combine(self._D[which], self._D[:, which].T, self._how)
+        found = combine(np.asarray(self._D[which]), np.asarray(self._D[:, which]).T, self._how)
+        if isinstance(self._D, np.memmap):
+            give_back(self._D)
+        return found
 
 
 def combine(forth: _Array, back: _Array, how: Symmetrize) -> _Array:
