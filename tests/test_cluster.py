@@ -18,9 +18,10 @@ from distributed import Client, LocalCluster, Scheduler, SpecCluster, Worker
 from models import grown
 from test_blocks import same
 
-from dkmeans import load
+from dkmeans import load, prepare
 from dkmeans.data.blocks import SourceError
 from dkmeans.progress import listening
+from dkmeans.results import LazyConflicts
 from dkmeans.runners import dask
 from dkmeans.runners.dask import ClusterError, Crew
 
@@ -100,7 +101,12 @@ def test_worker_processes_give_the_same_bits_and_drop_the_rows(labelled):
         assert are_dropped(client)
         expected = grown(9).fit(*labelled)
         assert expected.conflicts_
+        count = len(expected.conflicts_)
+        assert repr(found.conflicts_) == f"<LazyConflicts: {count} groups, not computed>"
         same(found, expected)
+        assert are_dropped(client)
+        for one, two in zip(found.conflicts_.compute(), expected.conflicts_, strict=True):
+            assert (one.dtype, one.tobytes()) == (two.dtype, two.tobytes())
         answer = found.predict(persisted[0])  # what the user persisted is still there
         assert isinstance(answer, da.Array)
         np.testing.assert_array_equal(answer.compute(), expected.predict(X))
@@ -258,11 +264,40 @@ def test_labels_are_lazy_and_not_stored(client, labelled, tmp_path):
         assert not hasattr(again, "labels_")
         np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
         np.testing.assert_array_equal(again.exemplars_, expected.exemplars_)
-        assert [c.tolist() for c in again.conflicts_] == [c.tolist() for c in model.conflicts_]
+        assert not hasattr(again, "conflicts_")
         np.testing.assert_array_equal(again.predict_cluster(persisted[0]), expected.labels_)
     frame = pd.DataFrame(X, columns=["height", "width", "age"]).assign(kind=y)
     of_frame = grown(9).fit(dd.from_pandas(frame, npartitions=3), "kind")
     np.testing.assert_array_equal(of_frame.labels_, grown(9).fit(X, y).labels_)
+
+
+@pytest.mark.parametrize("class_weight", [None, {"red": 0.0}])
+def test_conflicts_are_found_when_they_are_asked_for(client, labelled, monkeypatch, class_weight):
+    """Also those of `partial_fit`, where rows may equal earlier ones, and of rows of length one."""
+    X, y, w = labelled
+    other = np.roll(["red", "green", "blue"], 1)[np.searchsorted(["blue", "green", "red"], y)]
+    options = {"class_weight": class_weight, "metric": "cosine", "growth": "paper"}
+    read = prepare._read
+    calls = []
+    monkeypatch.setattr(prepare, "_read", lambda *a: calls.append(a) or read(*a))
+    found, expected = grown(40, **options), grown(40, **options)
+    for part in ((X, y, w), (2 * X, other, 10 * w)):
+        found.partial_fit(*chunked(*part[:2]), sample_weight=chunked(part[2])[0])
+        expected.partial_fit(*part[:2], sample_weight=part[2])
+        calls.clear()
+        assert len(found.conflicts_) == len(expected.conflicts_)
+        assert bool(found.conflicts_) == bool(expected.conflicts_)
+        assert not calls
+        groups = [group.tolist() for group in expected.conflicts_]
+        assert [group.tolist() for group in found.conflicts_] == groups
+        assert [group.tolist() for group in found.conflicts_[::-1]] == groups[::-1]
+        assert len(calls) == 1
+    assert groups
+
+
+def test_conflicts_of_rows_that_have_changed_are_an_error():
+    with pytest.raises(ValueError, match=r"have 1 groups .* but had 2 during the fit"):
+        LazyConflicts(2, lambda: [np.arange(2)]).compute()
 
 
 def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):

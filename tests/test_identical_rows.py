@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from parted import parts_of
 
 from dkmeans.growth import identical_rows
-from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
 from dkmeans.passes import exchange, row_labels
 from dkmeans.passes.contract import HashedRows
 from dkmeans.runners import merging
@@ -28,11 +28,12 @@ rows = st.lists(
     n_hashes=st.sampled_from([1, 2, 2**64 - 1]),
     batch=st.sampled_from([1, 4, 1 << 16]),
     range_rows=st.sampled_from([3, 1 << 21]),
+    found_rows=st.sampled_from([1, 5, 1 << 18]),
 )
 def test_identical_rows_agree_on_the_heaviest_label(
-    rows, cut, weighted, n_hashes, batch, range_rows
+    rows, cut, weighted, n_hashes, batch, range_rows, found_rows
 ):
-    """Also if different rows have one hash."""
+    """Also if different rows have one hash, and if they are compared in several slices."""
     X = np.array([[value, -value] for value, _, _ in rows], dtype=float)
     y = np.array([c for _, c, _ in rows])
     w = np.array([float(weight) for _, _, weight in rows]) if weighted else None
@@ -41,8 +42,10 @@ def test_identical_rows_agree_on_the_heaviest_label(
         for module in (row_labels, exchange):
             patch.setattr(module, "hash_part", lambda part: plain(part) % np.uint64(n_hashes))
         patch.setattr(identical_rows, "BATCH_VALUES", batch)
+        patch.setattr(identical_rows, "MAX_FOUND_ROWS", found_rows)
         patch.setattr(merging, "RANGE_ROWS", range_rows)
         runner = LocalRunner(parts_of(X, y, w, 3, [min(cut, len(y))]))
+        count = agree_and_count(LocalRunner(runner.parts))
         conflicts = agree_on_labels(runner)
         n_distinct = runner.exchange(exchange.CountDistinct())
     groups = defaultdict(list)
@@ -57,6 +60,7 @@ def test_identical_rows_agree_on_the_heaviest_label(
             mixed.append(mine)
             expected[mine] = weights.argmax()
     assert [group.tolist() for group in conflicts] == sorted(mixed)
+    assert count == len(mixed)
     np.testing.assert_array_equal(
         np.concatenate([state.classes for state in runner.states]), expected
     )
@@ -78,3 +82,21 @@ def test_ranges_of_hashes_are_the_same_everywhere(hashes, n_ranges):
         )
         np.testing.assert_array_equal(every[some.classes], some.hashes)
     assert sum(len(some.hashes) for some in split) == len(every)
+
+
+@given(
+    counts=st.dictionaries(st.integers(0, 2**16 - 1), st.integers(1, 9), max_size=20),
+    n_rows=st.integers(1, 30),
+)
+def test_slices_cover_all_hashes_and_have_few_rows(counts, n_rows):
+    buckets = sorted(counts)
+    seen = exchange.MixedCounts(np.array(buckets, int), np.array([counts[b] for b in buckets]))
+    slices = list(seen.slices(n_rows))
+    assert bool(slices) == bool(counts)
+    ends = [-1] + [high for _, high in slices]
+    if slices:
+        assert [low for low, _ in slices] == [end + 1 for end in ends[:-1]]
+        assert ends[-1] == 2**64 - 1
+    for low, high in slices:
+        mine = [counts[b] for b in buckets if low <= b << 48 <= high]
+        assert sum(mine) <= n_rows or len(mine) == 1

@@ -1,6 +1,7 @@
 """What is kept of each row is spilled between passes, and comes back as it was."""
 
 import gc
+import pickle
 from dataclasses import replace
 from weakref import ref
 
@@ -16,8 +17,10 @@ from strategies import examples
 from dkmeans.exact.grids import Scale
 from dkmeans.passes import assignment, facts, margin_search, margin_sums, pruning
 from dkmeans.passes.part import Part, Setting
+from dkmeans.passes.row_labels import Relabel
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
+from dkmeans.runners.replay import ReplayLog
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import SpilledPart
 from dkmeans.sources import out_of_core
@@ -250,3 +253,17 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
     np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)
     np.testing.assert_array_equal(model.labels_, other.labels_)
     assert model.inertia_ == other.inertia_
+
+
+def test_large_arrays_of_a_replay_log_are_on_disk():
+    some = np.arange(1 << 13)
+    log = ReplayLog()
+    for rows in (some, some[:5]):
+        log.add(Relabel(rows, rows % 3))
+    large, small = log.tasks()
+    assert small.rows.base is some
+    for found, expected in ((large.rows, some), (large.classes, some % 3)):
+        assert type(found.base) is not np.ndarray  # but a memory map
+        for one in (found, pickle.loads(pickle.dumps(found))):
+            assert one.dtype == expected.dtype
+            np.testing.assert_array_equal(one, expected)

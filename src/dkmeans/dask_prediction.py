@@ -13,6 +13,7 @@ from dkmeans.data.batches import are_batches
 from dkmeans.data.blocks import BlockSource, are_paths
 from dkmeans.data.dask_collections import check_numbers, is_dask, split_column
 from dkmeans.fitted import Fitted
+from dkmeans.results.conflicts import LazyConflicts
 from dkmeans.sources.stored_rows import answer_blocks
 
 
@@ -58,15 +59,20 @@ def with_lazy_labels(estimator: Any, fitted: Fitted, X: Any, y: Any, weight: Any
     return replace(fitted, labels=labels, training_classes=None)
 
 
-def without_lazy_labels(state: dict[str, Any]) -> dict[str, Any]:
+def without_lazy_values(state: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of an estimator that can be stored.
 
-    Lazy labels refer to a cluster, and to data that are not part of the model.
+    Lazy labels and conflicts refer to a cluster, and to data that are not part of the model.
     """
-    if not is_dask(state.get("labels_")):
+    lazy = set()
+    if is_dask(state.get("labels_")):
+        lazy.add("labels")
+    if isinstance(state.get("conflicts_"), LazyConflicts):
+        lazy.add("conflicts")
+    if not lazy:
         return state
-    small = {name: value for name, value in state.items() if name != "labels_"}
-    return small | {"_fitted": replace(state["_fitted"], labels=None)}
+    small = {name: value for name, value in state.items() if name.removesuffix("_") not in lazy}
+    return small | {"_fitted": replace(state["_fitted"], **dict.fromkeys(lazy))}
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from dkmeans.dask_prediction import (
     accepts_sources,
     computed_score,
     with_lazy_labels,
-    without_lazy_labels,
+    without_lazy_values,
 )
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
@@ -189,9 +189,11 @@ class DiscriminativeKMeans(
     inertia_ : float
         Weighted sum of squared distances to the assigned prototypes, over the same rows as
         `labels_`.
-    conflicts_ : list of ndarray
+    conflicts_ : list of ndarray or LazyConflicts
         Indices of each group of identical rows that have different labels. The heaviest class of
-        a group counts as its label, the lowest on a tie.
+        a group counts as its label, the lowest on a tie. For Dask collections it is a sequence
+        that knows its length, and reads the rows again to find the groups (`compute()` returns the
+        list); it is not part of pickles, copies and files.
     history_ : History
         One row per round.
     path_ : Path
@@ -933,7 +935,7 @@ class DiscriminativeKMeans(
         path : str or path
             The file; an existing one is replaced.
         with_labels : bool, default=True
-            Whether to include `labels_` (unless it is lazy), `conflicts_` and `exemplars_`.
+            Whether to include `labels_` and `conflicts_` (unless they are lazy) and `exemplars_`.
         with_path : bool, default=False
             Whether to include the models with fewer clusters, for `at`.
         """
@@ -1020,7 +1022,7 @@ class DiscriminativeKMeans(
         self._publish(with_lazy_labels(self, fitted, X, y, sample_weight))
 
     def __getstate__(self) -> dict[str, Any]:
-        return without_lazy_labels(super().__getstate__())
+        return without_lazy_values(super().__getstate__())
 
     def _publish(self, fitted: Predictor) -> Self:
         """Replace all fitted attributes at once."""

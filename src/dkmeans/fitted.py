@@ -6,7 +6,7 @@ questions and the HTML summary read it. To add a fitted attribute, add a field a
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,10 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.answers import Rejection
 from dkmeans.results.calibration import Calibration
+from dkmeans.results.conflicts import LazyConflicts
 from dkmeans.results.fit_record import Changes, History, Path, Tree, TreeLog, describe_changes
+
+Conflicts: TypeAlias = list[Indices] | LazyConflicts
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Fitted(Predictor):
     labels: Any = None  # of shape (n,): an array, or a Dask array for Dask collections
     n_rows: int = 0  # number of rows of the last fit; 0 if it is not known
     inertia: float | None = None
-    conflicts: list[Indices] | None = None
+    conflicts: Conflicts | None = None
     path: Path | None = None
     training_classes: TrainingClasses | None = None
     growth_path: GrowthPath | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dkmeans.data.validation import Training
-from dkmeans.fitted import Fitted, GrowthPath, TrainingClasses
+from dkmeans.fitted import Conflicts, Fitted, GrowthPath, TrainingClasses
 from dkmeans.growth.auto import Search
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.rules import Continuation
@@ -16,6 +16,7 @@ from dkmeans.kernels.tally import exact_totals
 from dkmeans.prepare import PreparedFit
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.calibration import Calibration
+from dkmeans.results.conflicts import LazyConflicts
 from dkmeans.results.fit_record import History, Path, TreeLog, describe_changes
 
 
@@ -36,7 +37,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
     rows.label_all(now)
     # The cells of rows on a cluster stay there; the estimator finds them again when it is asked.
     labels = rows.cells() if prepared.sum_cells is None else None
-    conflicts = prepared.source.conflicts + run.conflicts
+    conflicts = _conflicts(prepared, run)
     exemplars = rows.exemplars(now)
     earlier = growth.earlier_rows
     tree = run.tree.to_tree(training.classes)
@@ -79,6 +80,16 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
         growth_path=growth_path,
         calibration=_calibration(search),
     )
+
+
+def _conflicts(prepared: PreparedFit, run: Run) -> Conflicts:
+    """Return all conflicts; those among the rows of Dask collections are found when asked for."""
+    found, find = prepared.source.conflicts, prepared.find_conflicts
+    if not isinstance(found, int):
+        return found + run.conflicts
+    assert find is not None
+    n_groups, outweighed = found + len(run.conflicts), run.conflicts
+    return LazyConflicts(n_groups, lambda: find() + outweighed)
 
 
 def _calibration(search: Search | None) -> Calibration | None:

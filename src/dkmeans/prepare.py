@@ -5,7 +5,9 @@ import json
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,8 +19,9 @@ from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import AUTO, LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, FirstMetric, Rules
 from dkmeans.growth.run import Run, Start
-from dkmeans.kernels.block import Floats
+from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.tally import exact_totals
+from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.checkpoint import Journal
 from dkmeans.sources import growth_rows, out_of_core
@@ -41,6 +44,8 @@ class PreparedFit:
     can_end_search: bool  # not with a checkpoint, as resuming has to repeat the same passes
     # Sums weights by cell, where the cells of rows do not leave the workers of a cluster.
     sum_cells: Callable[[int], Floats] | None
+    # Finds the conflicts again, for Dask collections, whose conflicts are lazy.
+    find_conflicts: Callable[[], list[Indices]] | None
 
     def run(self, n_clusters: int | None = None, tried: Geometry | None = None) -> Run:
         """Set up a run on all rows.
@@ -118,6 +123,7 @@ def prepare(
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
             learned=_learned_start(estimator, metric, earlier),
+            lazy_conflicts=is_dask(X),
         )
         ending.callback(source.rows.close)
         yield PreparedFit(
@@ -130,7 +136,30 @@ def prepare(
             search=budget == "auto" and before is None,
             can_end_search=journal is None,
             sum_cells=sum_cells,
+            find_conflicts=(
+                partial(_find_conflicts, _before(estimator, how), X, y, sample_weight, how, classes)
+                if is_dask(X)
+                else None
+            ),
         )
+
+
+def _before(estimator: Any, how: Continuation) -> Any:
+    """Return a copy of the estimator before the fit, as far as reading the data needs it."""
+    if how is Continuation.FRESH:
+        return type(estimator)(**estimator.get_params(deep=False))
+    return copy(estimator)  # without anything lazy
+
+
+def _find_conflicts(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any
+) -> list[Indices]:
+    """Read Dask collections again as a fit did, and return their conflicts."""
+    with single_threaded_blas, ExitStack() as ending:
+        training, stream, _ = _read(estimator, X, y, sample_weight, how, classes, ending)
+        unit = None if how is Continuation.FRESH else estimator._fitted.weight_unit
+        place = estimator.n_threads, estimator.memory_mb
+        return growth_rows.find_conflicts(training, stream, *place, unit)
 
 
 def _read(

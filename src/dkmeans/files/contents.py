@@ -166,7 +166,7 @@ def _describe_rows(fitted: Fitted) -> Arrays:
         arrays["labels"] = fitted.labels.astype(np.int64)
     if (fitted.exemplars >= 0).any():
         arrays["exemplars"] = fitted.exemplars.astype(np.int64)
-    if fitted.conflicts is not None:
+    if isinstance(fitted.conflicts, list):
         groups = fitted.conflicts
         arrays["conflict_rows"] = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
         arrays["conflict_ends"] = np.cumsum([len(g) for g in groups], dtype=np.int64)

@@ -15,11 +15,12 @@ from dkmeans.kernels.rowhash import flush
 from dkmeans.kernels.tally import exact_totals
 from dkmeans.kernels.threads import tiles
 from dkmeans.passes.contract import Runner
-from dkmeans.passes.exchange import FindMixedHashes
+from dkmeans.passes.exchange import CountMixedHashes, FindMixedHashes
 from dkmeans.passes.part import Bools
 from dkmeans.passes.row_labels import FindRows, FoundRows, Relabel, RowValues
 
 BATCH_VALUES = 1 << 16  # number of values of the rows that are compared at a time
+MAX_FOUND_ROWS = 1 << 18  # approximate number of rows with shared hashes that are found at a time
 
 
 def agree_on_labels(runner: Runner) -> list[Indices]:
@@ -28,19 +29,35 @@ def agree_on_labels(runner: Runner) -> list[Indices]:
     Returns
     -------
     conflicts : list of arrays
-        Row numbers of each group of identical rows that carried different labels.
+        Row numbers of each group of identical rows that carried different labels, ordered by their
+        first rows.
     """
-    mixed = runner.exchange(FindMixedHashes())
-    if not len(mixed):
-        return []  # the usual case
-    found = runner.run(FindRows(mixed))
-    groups = sorted(_conflicting_groups(runner, found), key=lambda group: int(found.rows[group[0]]))
-    if groups:
-        majorities = [_majority(found.classes[group], found.weights[group]) for group in groups]
-        sizes = [len(group) for group in groups]
-        rows = found.rows[np.concatenate(groups)]
-        runner.run(Relabel(rows, np.repeat(majorities, sizes)))
-    return [found.rows[group] for group in groups]
+    groups = [group for some in _agree_in_slices(runner) for group in some]
+    return sorted(groups, key=lambda group: int(group[0]))
+
+
+def agree_and_count(runner: Runner) -> int:
+    """Give identical rows the same label, and return only the number of conflicts.
+
+    The memory that this needs here does not grow with the rows.
+    """
+    return sum(len(some) for some in _agree_in_slices(runner))
+
+
+def _agree_in_slices(runner: Runner) -> Iterator[list[Indices]]:
+    """Relabel the rows of one range of hashes after the other, and return the conflicts of each."""
+    counts = runner.exchange(CountMixedHashes())
+    for low, high in counts.slices(MAX_FOUND_ROWS):
+        mixed = runner.exchange(FindMixedHashes(low, high))
+        found = runner.run(FindRows(mixed))
+        groups = _conflicting_groups(runner, found)
+        if groups:
+            majorities = [_majority(found.classes[group], found.weights[group]) for group in groups]
+            classes = np.repeat(majorities, [len(group) for group in groups])
+            rows = np.concatenate(groups)
+            changes = classes != found.classes[rows]
+            runner.run(Relabel(found.rows[rows[changes]], classes[changes]))
+        yield [found.rows[group] for group in groups]
 
 
 def _conflicting_groups(runner: Runner, found: FoundRows) -> list[Indices]:

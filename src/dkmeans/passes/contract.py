@@ -1,7 +1,7 @@
 """Interfaces of passes and of runners."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
@@ -49,6 +49,10 @@ class AnyPass(ABC):
     def supersedes(self, earlier: "AnyPass") -> bool:
         """Return whether an earlier pass need not be replayed once this one has run."""
         return False
+
+    def archived(self, store: Callable[[Indices], Indices]) -> Self:
+        """Return the pass as a replay log keeps it, with arrays of rows in a store."""
+        return self
 
 
 class Pass(AnyPass, Generic[R]):

@@ -1,7 +1,8 @@
 """Passes about classes and labels of rows: values, errors, conflicts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -162,6 +163,10 @@ class Relabel(EffectPass):
         classes = state.classes.copy()
         classes[rows[here]] = self.classes[here]
         return replace(state, classes=classes, by_class=None), None
+
+    def archived(self, store: Callable[[Indices], Indices]) -> Self:
+        """Put the rows and classes into the store."""
+        return replace(self, rows=store(self.rows), classes=store(self.classes))
 
 
 @dataclass(frozen=True)

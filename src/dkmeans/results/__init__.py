@@ -1,6 +1,7 @@
 """Tables that a fit leaves behind, and tables that questions asked of a model return."""
 
 from dkmeans.results.answers import ClassBorders, Explanation, LabelNoise, Rejection, Suspects
+from dkmeans.results.conflicts import LazyConflicts
 from dkmeans.results.fit_record import Changes, History, Path, Tree
 from dkmeans.results.table import Table
 
@@ -10,6 +11,7 @@ __all__ = [
     "Explanation",
     "History",
     "LabelNoise",
+    "LazyConflicts",
     "Path",
     "Rejection",
     "Suspects",

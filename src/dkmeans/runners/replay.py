@@ -1,6 +1,7 @@
 """Replay log: the passes that rebuild the row state after a worker is lost or a fit is resumed."""
 
 from dkmeans.passes.contract import AnyPass, Effect
+from dkmeans.runners.shelf import on_disk
 
 
 class ReplayLog:
@@ -21,7 +22,7 @@ class ReplayLog:
             assert kept is not None, "no cells were kept"
             self._tasks[kept:] = _lasting(self._tasks[kept:])
         elif task.effect is not Effect.NONE:
-            self._tasks.append(task)
+            self._tasks.append(task.archived(on_disk))
             if task.effect is Effect.ASSIGNS_ALL and self._last_kept() is None:
                 self._shorten()
 

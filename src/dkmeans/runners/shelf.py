@@ -8,7 +8,10 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.kernels.block import Indices
+
 Array: TypeAlias = npt.NDArray[np.generic]
+MIN_FILE_BYTES = 1 << 16  # smaller arrays stay in memory
 PLACE_BYTES = 1 << 16  # granularity of places in the file, for reuse and for memory maps
 
 
@@ -111,6 +114,17 @@ class Shelf:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dkmeans-")  # noqa: SIM115
         return self._file
+
+
+def on_disk(array: Indices) -> Indices:
+    """Move a large array to a temporary file without a name, which is read as it is accessed."""
+    if array.nbytes < MIN_FILE_BYTES:
+        return array
+    with tempfile.TemporaryFile(prefix="dkmeans-") as file:
+        file.write(np.ascontiguousarray(array).data)
+        file.flush()
+        content = mmap.mmap(file.fileno(), array.nbytes, access=mmap.ACCESS_READ)
+    return np.frombuffer(content, array.dtype)
 
 
 def _is_slice(array: Array) -> bool:

@@ -1,6 +1,6 @@
 """Convert checked arrays to the rows that growth works on."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from dkmeans.data.validation import Training
 from dkmeans.data.value_checks import WIDEST
 from dkmeans.geometry import Learned
 from dkmeans.growth.earlier_rows import EarlierRows
-from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
@@ -31,7 +31,7 @@ class Source:
     """Rows for growth, and what converts results back to the user's terms."""
 
     rows: Rows
-    conflicts: list[Indices]
+    conflicts: list[Indices] | int  # only their number, if they are lazy
     weight_unit: float  # a weight of 1 in growth, in the user's terms
     learned: Learned | None = None  # what maps the rows, if the metric is to be learned
 
@@ -70,6 +70,7 @@ def make_source(
     n_centers: int = 1,
     journal: Journal | None = None,
     learned: LearnedStart | None = None,
+    lazy_conflicts: bool = False,
 ) -> Source:
     """Prepare rows for a fit; the caller closes them.
 
@@ -89,25 +90,12 @@ def make_source(
         Journal of a fit that can be resumed.
     learned : LearnedStart, optional
         How rows are mapped, if the metric is to be learned.
+    lazy_conflicts : bool
+        Whether to count conflicts only.
     """
     found = _weights_in_units(training, unit)
-    weights, n_classes = found.values, len(training.classes)
-    n_threads = n_threads or default_threads()
-    runner: Runner
-    if stream is None:
-        part = Part.of(
-            training.X,
-            training.y,
-            weights,
-            n_classes=n_classes,
-            n_threads=n_threads,
-            memory_mb=memory_mb,
-        )
-        runner = LocalRunner([part])
-    else:
-        runner = stream.runner(
-            weights, n_classes=n_classes, n_threads=n_threads, memory_mb=memory_mb
-        )
+    n_classes = len(training.classes)
+    runner = _runner(training, stream, found.values, n_threads, memory_mb)
     with ExitStack() as undo:
         undo.callback(runner.close)
         geometry = None if learned is None else learned.geometry(runner, training, found.by_class)
@@ -126,12 +114,48 @@ def make_source(
             by_class=found.by_class,
             geometry=geometry,
         )
-        conflicts = agree_on_labels(runner)
+        agree = agree_and_count if lazy_conflicts else agree_on_labels
+        conflicts = agree(runner)
         if journal is not None and recorded is not None:
             journal.expect("data", f"{rows.digest():016x}")
             recorded.start(journal)
         undo.pop_all()  # the caller closes the rows
     return Source(rows, conflicts, found.unit, geometry)
+
+
+def find_conflicts(
+    training: Training,
+    stream: RowSource | None,
+    n_threads: int | None,
+    memory_mb: float | None,
+    unit: float | None = None,
+) -> list[Indices]:
+    """Return the groups of identical rows with different labels; parameters as in `make_source`."""
+    weights = _weights_in_units(training, unit).values
+    with closing(_runner(training, stream, weights, n_threads, memory_mb)) as runner:
+        return agree_on_labels(runner)
+
+
+def _runner(
+    training: Training,
+    stream: RowSource | None,
+    weights: Floats | None,
+    n_threads: int | None,
+    memory_mb: float | None,
+) -> Runner:
+    """Return a runner over the rows."""
+    n_classes, n_threads = len(training.classes), n_threads or default_threads()
+    if stream is not None:
+        return stream.runner(weights, n_classes=n_classes, n_threads=n_threads, memory_mb=memory_mb)
+    part = Part.of(
+        training.X,
+        training.y,
+        weights,
+        n_classes=n_classes,
+        n_threads=n_threads,
+        memory_mb=memory_mb,
+    )
+    return LocalRunner([part])
 
 
 @dataclass(frozen=True)
