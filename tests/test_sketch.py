@@ -1,5 +1,7 @@
 """The search by sketches against the reference: the same centres, ties included."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import strategies
@@ -12,6 +14,7 @@ from dkmeans.kernels import compiled, sketch
 from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.sketch import Directions, SketchedCenters, Sketches, nearest_by_sketches
 from dkmeans.passes import part, sketch_search
+from dkmeans.passes.margin_search import Batch
 from dkmeans.prototypes import Prototypes
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
@@ -42,20 +45,37 @@ def nearest(X, centers):
     return distances.argmin(axis=1)  # the first on a tie
 
 
-def sketched(X, centers):
-    directions = Directions.of(X)
+def sketched(X, centers, n_directions=sketch.N_DIRECTIONS, n_fine=None):
+    fine = None if n_fine is None else sketches_along(X, n_fine)
+    sketches = sketches_along(X, n_directions, fine)
+    return (
+        None
+        if sketches is None
+        else (
+            sketches,
+            SketchedCenters.along(centers, sketches, loops),
+        )
+    )
+
+
+def sketches_along(X, n_directions, fine=None):
+    directions = Directions.of(X, n_directions)
     if directions is None:
         return None
     there = np.empty((len(X), directions.width), dtype=X.dtype)
     directions.sketch(X, there)
-    return Sketches(directions, there), SketchedCenters.of(centers, directions, loops)
+    return Sketches(directions, there, fine)
 
 
 @settings(max_examples=strategies.examples(1000))
-@given(data=rows_and_centers(), patient=st.booleans())
-def test_own_and_rival_are_those_of_the_reference(data, patient):
+@given(
+    data=rows_and_centers(),
+    patient=st.booleans(),
+    directions=st.sampled_from([(sketch.N_DIRECTIONS, None), (1, 3), (2, 30)]),
+)
+def test_own_and_rival_are_those_of_the_reference(data, patient, directions):
     X, centers, classes = data
-    found = sketched(X, centers)
+    found = sketched(X, centers, *directions)
     if found is None:
         return
     rows = np.arange(len(X))[::-1].copy()
@@ -101,11 +121,12 @@ def test_sketches_are_nearer_than_rows(data):
         assert (near <= real + error + packed.bounds[sketch.CENTER]).all()
 
 
-def test_few_centres_are_compared_where_rows_vary_along_few_directions(monkeypatch):
+@pytest.mark.parametrize("directions", [(sketch.N_DIRECTIONS, None), (5, 30)])
+def test_few_centres_are_compared_where_rows_vary_along_few_directions(directions):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 10)) @ rng.normal(size=(10, 300)) + 0.1 * rng.normal(size=(400, 300))
     centers, compared = X[::4], []
-    (sketches, packed), rows = sketched(X, centers), np.arange(len(X))
+    (sketches, packed), rows = sketched(X, centers, *directions), np.arange(len(X))
 
     class Counting:
         @staticmethod
@@ -113,7 +134,7 @@ def test_few_centres_are_compared_where_rows_vary_along_few_directions(monkeypat
             compared.append(loops.search_candidates(*arguments))
             return compared[-1]
 
-    packed = SketchedCenters(Counting, packed.centers, packed.values, packed.bounds)
+    packed = replace(packed, loops=Counting)
     own = np.empty(len(X), dtype=np.intp)
     assert not len(nearest_by_sketches(X, sketches, packed, rows, slice(0, len(centers)), own))
     assert own.tolist() == nearest(X, centers).tolist()
@@ -146,12 +167,16 @@ def test_passes_find_the_same_with_and_without(data, seed, weighted):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(compiled, "ENOUGH", 1)
             patch.setattr(part, "MIN_FEATURES", least)
+            patch.setattr(part, "MIN_FINE_FEATURES", least)
             patch.setattr(sketch_search, "MIN_COMPARED", 1)
             rows = rows_of(X, y, w, 4, [len(X) // 3])
             sums = rows.assign_own(prototypes)
             labels = rows.cells()
             number, counts = rows.find_margins(prototypes)
-            margins = [state.margins(number) for state in rows.runner.states]
+            fine = rows.margin_search(prototypes, Batch(0, 1, 0))
+            counts = np.append(counts, rows.run(fine))
+            states = rows.runner.states
+            margins = [state.margins(n) for state in states for n in (number, fine.number)]
         results.append((sums, labels, counts, margins))
     one, other = results
     assert one[1].tolist() == other[1].tolist()

@@ -10,6 +10,8 @@ from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.prefetch import prefetch
 from dkmeans.kernels.sketch import (
     CENTER,
+    DIFFERENCE,
+    DIFFERENCE_UNDERFLOW,
     OVERFLOW,
     SCALE,
     SCORE,
@@ -95,6 +97,23 @@ def _limit(square: float, norm: float, error: float, bounds: Floats, slack: floa
 
 
 @compiled
+def _fine_limit(square: float, error: float, bounds: Floats) -> float:
+    """Return the same for squared distances between fine sketches."""
+    farther = square * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
+    reach = np.sqrt(farther) * bounds[SCALE] + error
+    return reach * reach * (1 + bounds[DIFFERENCE]) + bounds[DIFFERENCE_UNDERFLOW]
+
+
+@compiled
+def _error(sketch: npt.NDArray[np.floating], bounds: Floats) -> tuple[float, float]:
+    """Return the squared norm of a sketch, and a bound on the errors of it and a centre's."""
+    norm, width = 0.0, len(sketch) - 1
+    for j in range(width):
+        norm += np.float64(sketch[j]) * np.float64(sketch[j])
+    return norm, bounds[CENTER] + sketch_error(norm, np.float64(sketch[width - 1]), bounds)
+
+
+@compiled
 def _reference(
     x: npt.NDArray[np.floating], c: npt.NDArray[np.floating], work: npt.NDArray[np.floating]
 ) -> Any:
@@ -137,7 +156,13 @@ def _nearest(
     norm: float,
     bounds: Floats,
     error: float,
+    fine: npt.NDArray[np.floating],
+    fine_centers: npt.NDArray[np.floating],
+    fine_bounds: Floats,
+    fine_error: float,
     work: npt.NDArray[np.floating],
+    squares: npt.NDArray[np.floating],
+    picked: Indices,
     ranges: tuple[int, int, int, int],
 ) -> tuple[int, int]:
     """Find the nearest centre in two ranges, and how many were compared; -1 if that failed."""
@@ -147,22 +172,30 @@ def _nearest(
     best, count = first, 1
     near, following = np.float64(_square(x, centers[first])), np.inf
     limit = _limit(near, norm, error, bounds, slack)
+    fine_limit = _fine_limit(near, fine_error, fine_bounds)
+    n = 0  # the loops that collect candidates have no branches, which could not be predicted
     for side in range(2):
-        start, stop = ranges[2 * side], ranges[2 * side + 1]
-        for j in range(start, stop, WIDTH):
-            end = min(j + WIDTH, stop)
-            if end - j == WIDTH and _least(scores[j:end]) > limit:
-                continue
-            for at in range(j, end):
-                if scores[at] > limit or at == first:
-                    continue
-                square = np.float64(_square(x, centers[at]))
-                count += 1
-                if square < near:
-                    best, near, following = at, square, near
-                    limit = _limit(near, norm, error, bounds, slack)
-                else:
-                    following = min(following, square)
+        for at in range(ranges[2 * side], ranges[2 * side + 1]):
+            picked[n] = at
+            n += not scores[at] > limit
+    if len(fine):
+        n_scored, n = n, 0
+        for i in range(n_scored):
+            at = picked[i]
+            picked[n], squares[n] = at, _square(fine, fine_centers[at])
+            n += not squares[n] > fine_limit
+    for i in range(n):
+        at = picked[i]
+        if at == first or scores[at] > limit or (len(fine) and squares[i] > fine_limit):
+            continue
+        square = np.float64(_square(x, centers[at]))
+        count += 1
+        if square < near:
+            best, near, following = at, square, near
+            limit = _limit(near, norm, error, bounds, slack)
+            fine_limit = _fine_limit(near, fine_error, fine_bounds)
+        else:
+            following = min(following, square)
     if not near < np.inf:
         return -1, count
     largest = near * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
@@ -179,6 +212,9 @@ def search_candidates(
     sketches: npt.NDArray[np.floating],
     scores: npt.NDArray[np.floating],
     bounds: Floats,
+    fine: npt.NDArray[np.floating],
+    fine_centers: npt.NDArray[np.floating],
+    fine_bounds: Floats,
     start: int,
     stop: int,
     own: Indices,
@@ -201,6 +237,10 @@ def search_candidates(
         IN. Half the squared distances between sketches, less half the squares of those of the rows.
     bounds : array
         IN. See the constants of `kernels.sketch`.
+    fine, fine_centers : arrays of shape (m, s') and (k, s')
+        IN. Fine sketches of the rows and of the centres; none if there are no rows in `fine`.
+    fine_bounds : array
+        IN. Those of fine sketches.
     start, stop : int
         IN. Range of the centres among which `own` is searched.
     own, rival : arrays of shape (m,)
@@ -213,19 +253,22 @@ def search_candidates(
     count : int
         Number of distances computed.
     """
-    count, width, k = 0, sketches.shape[1] - 1, scores.shape[1]
+    count, k = 0, scores.shape[1]
     work = np.empty(1, dtype=X.dtype)
+    finer, fine_error = work[:0], 0.0
+    squares, picked = np.empty(k, dtype=X.dtype), np.empty(k, dtype=np.int64)
     for i in range(len(rows)):
         if i + 1 < len(rows):
             prefetch(X[rows[i + 1]].ctypes.data, X.shape[1] * X.itemsize)
-        norm = 0.0
-        for j in range(width):
-            norm += np.float64(sketches[i, j]) * np.float64(sketches[i, j])
+        norm, error = _error(sketches[i], bounds)
         done[i] = norm + bounds[SQUARE] < bounds[OVERFLOW]  # false if it is not a number
         if not done[i]:
             continue
-        error = bounds[CENTER] + sketch_error(norm, np.float64(sketches[i, width - 1]), bounds)
-        row = X[rows[i]], centers, scores[i], norm, bounds, error, work
+        if len(fine):
+            finer = fine[i]
+            _, fine_error = _error(finer, fine_bounds)
+        known = scores[i], norm, bounds, error, finer, fine_centers, fine_bounds, fine_error
+        row = X[rows[i]], centers, *known, work, squares, picked
         own[i], n_compared = _nearest(*row, (start, stop, 0, 0))
         count += n_compared
         done[i] = own[i] >= 0

@@ -9,6 +9,8 @@ v, so by its triangle inequality
 The right side is a squared distance between points with m + 1 coordinates, the *sketches* of x and
 c. Only centres whose sketch is nearer than the nearest centre so far are compared with the row
 itself. The result is exact whatever the directions are; good ones leave few centres to compare.
+Refined prototypes lie outside the cloud of the rows, and few directions leave many of them: *fine*
+sketches along more directions are then compared before the rows are.
 
 Rounding. Let u be the unit roundoff and d the number of features. The product with Q has an error
 of at most e|a|, e = 1.1 (d + 8) sqrt(m) u; with that of |a|^2, t^2 has one of at most 3 e |a|^2, so
@@ -20,7 +22,7 @@ resolves.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from types import ModuleType
 from typing import Self
@@ -31,7 +33,9 @@ import numpy.typing as npt
 from dkmeans.kernels.block import Floats, Indices
 
 N_DIRECTIONS = 30  # with the remaining norm and a constant, sketches fill two cache lines
+N_FINE_DIRECTIONS = 126  # of fine sketches, which fill eight cache lines
 MIN_FEATURES = 192  # below it, sketches save little
+MIN_FINE_FEATURES = 512  # below it, fine sketches would take too much memory beside the rows
 N_SAMPLE_ROWS = 512  # rows by which directions are chosen
 N_SPARE_DIRECTIONS = 8
 N_ITERATIONS = 2  # of the subspace iteration
@@ -52,7 +56,9 @@ SQUARE = 6  # largest square of the sketch of a centre
 TIE = 7  # relative difference of squared distances that may be ties
 TIE_UNDERFLOW = 8  # added to it
 OVERFLOW = 9  # squares of sketches below which products do not overflow
-N_BOUNDS = 10
+DIFFERENCE = 10  # relative error of squared distances between sketches
+DIFFERENCE_UNDERFLOW = 11  # added to it
+N_BOUNDS = 12
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,13 @@ class Directions:
     values: npt.NDArray[np.floating]  # shape (d, m), of spectral norm at most 1
 
     @classmethod
-    def of(cls, X: npt.NDArray[np.floating]) -> Self | None:
+    def of(cls, X: npt.NDArray[np.floating], n_directions: int = N_DIRECTIONS) -> Self | None:
         """Choose directions along which some of the rows vary; None if their values are too large.
 
         Parameters
         ----------
         X : array of shape (n, d)
+        n_directions : int
         """
         dtype = X.dtype
         with np.errstate(over="ignore", invalid="ignore"):
@@ -81,7 +88,7 @@ class Directions:
                 return None
             exponent = math.frexp(largest)[1]
             scale = math.ldexp(1.0, min(-exponent, int(np.finfo(dtype).maxexp) - 1))
-            return cls(shift, scale, _main_directions(a * dtype.type(scale)))
+            return cls(shift, scale, _main_directions(a * dtype.type(scale), n_directions))
 
     @property
     def width(self) -> int:
@@ -110,10 +117,10 @@ class Directions:
             out[:, m + 1] = 1
 
 
-def _main_directions(a: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def _main_directions(a: npt.NDArray[np.floating], n_directions: int) -> npt.NDArray[np.floating]:
     """Approximate the leading singular vectors of rows by subspace iteration."""
     n, d = a.shape
-    m = min(N_DIRECTIONS, d)
+    m = min(n_directions, d)
     found = a[:: max(1, n // (m + N_SPARE_DIRECTIONS))][: m + N_SPARE_DIRECTIONS].T
     for _ in range(N_ITERATIONS):
         found = a.T @ (a @ np.linalg.qr(found)[0])
@@ -134,6 +141,7 @@ class Sketches:
 
     directions: Directions
     values: npt.NDArray[np.floating]  # shape (n, m + 2)
+    fine: "Sketches | None" = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,19 @@ class SketchedCenters:
     loops: ModuleType
     centers: npt.NDArray[np.floating]  # shape (k, d)
     values: npt.NDArray[np.floating]  # shape (m + 2, k): negated sketches, and half their squares
+    points: npt.NDArray[np.floating]  # shape (k, m + 2): sketches
     bounds: Floats  # see the constants above
+    fine: "SketchedCenters | None" = None
+
+    @classmethod
+    def along(
+        cls, centers: npt.NDArray[np.floating], sketches: Sketches, loops: ModuleType
+    ) -> Self:
+        """Sketch centres in the same way as rows."""
+        coarse = cls.of(centers, sketches.directions, loops)
+        if sketches.fine is None:
+            return coarse
+        return replace(coarse, fine=cls.of(centers, sketches.fine.directions, loops))
 
     @classmethod
     def of(
@@ -169,12 +189,16 @@ class SketchedCenters:
         bounds[TIE] = 2.8 * (d + 3) * u + 10 * u + (2 * d + 16) * 2.0**-53
         bounds[TIE_UNDERFLOW] = d * tiny
         bounds[OVERFLOW] = math.sqrt(float(np.finfo(dtype).max))
+        bounds[DIFFERENCE] = 2.8 * (m + 5) * u
+        bounds[DIFFERENCE_UNDERFLOW] = (m + 2) * tiny
         rests = values[:, m].astype(np.float64)
         bounds[CENTER] = max(map(loops.sketch_error, squares, rests, repeat(bounds)))
+        points = values.copy()
         np.negative(values, out=values)
         with np.errstate(over="ignore"):  # rows are then compared with all centres
             values[:, -1] = squares / 2
-        return cls(loops, np.ascontiguousarray(centers), np.ascontiguousarray(values.T), bounds)
+        centers, values = np.ascontiguousarray(centers), np.ascontiguousarray(values.T)
+        return cls(loops, centers, values, points, bounds)
 
 
 def nearest_by_sketches(
@@ -213,8 +237,12 @@ def nearest_by_sketches(
         large, or because sketches would save no time.
     """
     values, centers, first = packed.values, packed.centers, 0
+    fine, finer, fine_bounds = packed.fine, packed.points[:0], packed.bounds
+    if fine is not None:
+        finer, fine_bounds = fine.points, fine.bounds
     if rival is None:
         values, centers, first = values[:, mine], centers[mine], mine.start
+        finer = finer[mine]
     k = len(centers)
     chunk = max(1, min(CHUNK_ROWS, CHUNK_SCORES // k))
     left, start, n = [np.empty(0, dtype=np.intp)], 0, len(rows)
@@ -227,7 +255,8 @@ def nearest_by_sketches(
         done = np.empty(len(few), dtype=bool)
         count = packed.loops.search_candidates(
             *(X, few, centers, taken, scores, packed.bounds),
-            *(mine.start - first, mine.stop - first),
+            *(taken[:0] if sketches.fine is None else sketches.fine.values[few], finer),
+            *(fine_bounds, mine.start - first, mine.stop - first),
             *(own[part], own[:0] if rival is None else rival[part], done),
         )
         if not done.all():

@@ -171,7 +171,6 @@ class AssignOwn(GroupSumsPass):
         labels = np.full_like(state.cells.labels, NO_CELL)
 
         def task(rows: Indices) -> None:
-            rows = rows[has_prototype[state.classes[rows]]]
             found, left = np.empty(len(rows), dtype=np.intp), np.arange(len(rows))
             if search is not None:
                 left = search(rows, state.classes[rows], found)
@@ -181,7 +180,7 @@ class AssignOwn(GroupSumsPass):
                 found[left[run]] = columns[c][nearest]
             labels[rows] = found
 
-        for_classes(part, state, task, len(self.prototypes))
+        for_classes(part, state, task, len(self.prototypes), has_prototype[state.classes])
         return labels
 
 

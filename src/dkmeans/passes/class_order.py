@@ -7,7 +7,7 @@ import numpy as np
 
 from dkmeans.exact.group_sums import run_starts
 from dkmeans.kernels.block import Indices
-from dkmeans.passes.part import Part
+from dkmeans.passes.part import SEARCH_TILES_PER_THREAD, Bools, Part
 from dkmeans.passes.row_state import RowState
 
 BAND_ROWS = 4096  # rows per class and band, about; rows are sorted within bands
@@ -26,12 +26,34 @@ def sorted_by_class(part: Part, state: RowState) -> RowState:
 
 
 def for_classes(
-    part: Part, state: RowState, task: Callable[[Indices], None], n_centers: int
+    part: Part,
+    state: RowState,
+    task: Callable[[Indices], None],
+    n_centers: int,
+    takes_part: Bools | None = None,
 ) -> None:
-    """Call a task on chunks of row indices, in the order of `sorted_by_class`."""
+    """Call a task on chunks of row indices, in the order of `sorted_by_class`.
+
+    Parameters
+    ----------
+    part : Part
+    state : RowState
+    task : callable
+    n_centers : int
+        Number of centres that rows are compared with.
+    takes_part : array of shape (n,), optional
+        Which rows to visit; all by default.
+    """
     order = state.by_class
     assert order is not None
-    part.for_tiles(lambda tile: task(order[tile]), n_centers)
+    if takes_part is not None and not takes_part.all():
+        order = order[takes_part[order]]
+    part.for_tiles(
+        lambda tile: task(order[tile]),
+        n_centers,
+        len(order),
+        tiles_per_thread=SEARCH_TILES_PER_THREAD,
+    )
 
 
 def runs_of_classes(classes: Indices) -> list[tuple[int, slice]]:

@@ -159,7 +159,7 @@ class MeasureSpread(MaximumPass):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, float]:
         """Visit one part."""
-        distances = OwnDistances(self.center, sparse=sp.issparse(part.X))
+        distances = OwnDistances(self.center, sparse=sp.issparse(part.X), loops=part.loops)
         squares = np.zeros(len(part))
 
         def task(tile: slice) -> None:

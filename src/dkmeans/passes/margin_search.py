@@ -103,7 +103,7 @@ class FindMargins(MarginPass[Indices]):
         centers, classes = self.prototypes.centers, self.prototypes.classes
         n, sparse = len(part), sp.issparse(part.X)
         n_terms = part.setting.n_terms
-        search = SketchSearch.of(part, self.prototypes, len(centers))
+        search = SketchSearch.of(part, self.prototypes, len(centers), fine=self.batch is not None)
         packed = cache(
             lambda: pack(centers, sparse=sparse, loops=part.loops, classes=classes, n_terms=n_terms)
         )
@@ -121,9 +121,6 @@ class FindMargins(MarginPass[Indices]):
         near, far = np.zeros(n), np.zeros(n)
 
         def task(rows: Indices) -> None:
-            rows = rows[takes_part[rows]]
-            if not len(rows):
-                return
             found = np.empty((2, len(rows)), dtype=np.intp)
             squares = np.empty((2, len(rows)))
             left = np.arange(len(rows))
@@ -142,7 +139,7 @@ class FindMargins(MarginPass[Indices]):
             own[rows], rival[rows] = found
             near[rows], far[rows] = squares
 
-        for_classes(part, state, task, 2 * len(centers))
+        for_classes(part, state, task, 2 * len(centers), takes_part)
         some = None
         if not takes_part.all():
             some = np.flatnonzero(takes_part)

@@ -14,7 +14,14 @@ from dkmeans.exact.grids import Grids, Scale
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
-from dkmeans.kernels.sketch import MIN_FEATURES, Directions, Sketches
+from dkmeans.kernels.sketch import (
+    MIN_FEATURES,
+    MIN_FINE_FEATURES,
+    N_DIRECTIONS,
+    N_FINE_DIRECTIONS,
+    Directions,
+    Sketches,
+)
 from dkmeans.kernels.threads import cap_threads, for_each, tiles
 from dkmeans.passes.numbering import Numbering
 
@@ -23,6 +30,9 @@ MAX_TILE_ROWS = 1 << 15
 MIN_TILE_ROWS = 16
 SKETCH_TILE_BYTES = 1 << 20
 PLAIN_TILE_ROWS = 4096  # maximum without compiled loops
+MIN_TILE_WORK = 1 << 16  # values times centres of a compiled tile, so that threads are worth it
+TILES_PER_THREAD = 2  # of arrays; each tile has sums of its own
+SEARCH_TILES_PER_THREAD = 6  # where rows take unequal time
 DEFAULT_SLICES = 3  # slices of exact sums, until the grids are known
 Bools = npt.NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -181,10 +191,22 @@ class Part:
     @cached_property
     def sketches(self) -> Sketches | None:
         """Sketches of the rows; None if they would not save time."""
+        return self._sketched(N_DIRECTIONS, MIN_FEATURES)
+
+    @cached_property
+    def fine_sketches(self) -> Sketches | None:
+        """Sketches of the rows, with fine ones unless the rows have few features."""
+        if self.sketches is None:
+            return None
+        return replace(self.sketches, fine=self._sketched(N_FINE_DIRECTIONS, MIN_FINE_FEATURES))
+
+    def _sketched(self, n_directions: int, min_features: int) -> Sketches | None:
         X = self.X
         if self.loops is None or X is None or sp.issparse(X) or not X.flags.c_contiguous:
             return None
-        directions = Directions.of(X) if len(X) and X.shape[1] >= MIN_FEATURES else None
+        if not len(X) or X.shape[1] < min_features:
+            return None
+        directions = Directions.of(X, n_directions)
         if directions is None:
             return None
         values = np.empty((len(X), directions.width), dtype=X.dtype)
@@ -198,7 +220,7 @@ class Part:
 
     def _share_mapped(self, other: Self) -> Self:
         """Give what was made of the rows to a part of the same rows."""
-        for name in ("X", "sketches"):
+        for name in ("X", "sketches", "fine_sketches"):
             if vars(self).get(name) is not None:
                 vars(other)[name] = vars(self)[name]
         return other
@@ -240,6 +262,7 @@ class Part:
         n_rows: int | None = None,
         *,
         weighted: bool = False,
+        tiles_per_thread: int = TILES_PER_THREAD,
     ) -> None:
         """Call a task on every tile of rows, in threads.
 
@@ -252,11 +275,14 @@ class Part:
             Number of rows to split into tiles; all rows by default.
         weighted : bool
             Whether the task multiplies rows by weights exactly, which takes more work arrays.
+        tiles_per_thread : int
+            Number of tiles of an array for each thread, at least, unless they were too small.
         """
         itemsize = self.setting.itemsize if self.X is None else self.X.dtype.itemsize
-        n, loops = len(self), self.loops
+        n, loops = len(self) if n_rows is None else n_rows, self.loops
         if loops and self.setting.n_terms is None:  # arrays: small work arrays
-            per_row, most = 256, min(MAX_TILE_ROWS, -(-n // (2 * self.n_threads)))
+            per_row, most = 256, min(MAX_TILE_ROWS, -(-n // (tiles_per_thread * self.n_threads)))
+            most = max(most, MIN_TILE_WORK // max(1, self.setting.row_values * n_centers))
         else:
             grids = self.setting.grids
             n_slices = DEFAULT_SLICES if grids is None else grids.n_slices
@@ -267,7 +293,7 @@ class Part:
                 most = min(MAX_TILE_ROWS, -(-n // (4 * self.n_threads)))
         rows = self._tile_bytes // per_row
         rows = int(max(MIN_TILE_ROWS, min(rows, most)))
-        for_each(task, tiles(n if n_rows is None else n_rows, rows), self.n_threads)
+        for_each(task, tiles(n, rows), self.n_threads)
 
     @property
     def _tile_bytes(self) -> int:

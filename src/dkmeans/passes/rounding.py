@@ -5,7 +5,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.exact.group_sums import by_group
+from dkmeans.exact.group_sums import by_group, run_starts
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import cut
 from dkmeans.kernels.tally import add_sums, rounded_sums
@@ -66,15 +66,20 @@ def add_shifted_rows(
         weights = np.zeros(len(part))
         weights[rows] = times
 
+    # Rows are sorted before they are split into tiles, so that few tiles sum the same group.
+    order, _ = by_group(codes)
+    codes, places = codes[order], rows[order]
+
     def task(tile: slice) -> None:
-        order, starts = by_group(codes[tile])
-        groups = codes[tile][order[starts]]
-        here = part.X, shift, everywhere, weights, rows[tile][order], starts, units
-        tile_sums = rounded_sums(*here, loops)
+        starts = run_starts(codes[tile])
+        groups = codes[tile][starts]
+        tile_sums = rounded_sums(
+            part.X, shift, everywhere, weights, places[tile], starts, units, loops
+        )
         with lock:  # sums are exact, so the order of tiles does not matter
             add_sums(sums, groups, tile_sums)
 
-    part.for_tiles(task, 1, len(rows))
+    part.for_tiles(task, 1, len(places))
 
 
 def multiples(weights: Floats, factors: Floats) -> Floats:

@@ -26,7 +26,9 @@ class SketchSearch:
     columns: Mapping[int, Indices]
 
     @classmethod
-    def of(cls, part: Part, prototypes: Prototypes, n_compared: float) -> Self | None:
+    def of(
+        cls, part: Part, prototypes: Prototypes, n_compared: float, *, fine: bool = False
+    ) -> Self | None:
         """Prepare a search; None if it would save no time.
 
         Parameters
@@ -35,13 +37,17 @@ class SketchSearch:
         prototypes : Prototypes
         n_compared : float
             Number of prototypes that each row is compared with.
+        fine : bool
+            Whether to use fine sketches too: many passes follow, with prototypes that are not at
+            means of rows.
         """
         if n_compared < (MIN_COMPARED if part.is_resident else MIN_COMPARED_ONCE):
             return None
-        sketches, loops = part.sketches, part.loops
+        fine = fine and part.is_resident
+        sketches, loops = part.fine_sketches if fine else part.sketches, part.loops
         if sketches is None or loops is None:
             return None
-        centers = SketchedCenters.of(prototypes.centers, sketches.directions, loops)
+        centers = SketchedCenters.along(prototypes.centers, sketches, loops)
         return cls(part.X, sketches, centers, class_columns(prototypes))
 
     def __call__(
