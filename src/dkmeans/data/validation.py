@@ -424,7 +424,10 @@ def describe_text(X: Any) -> str:
                 float(value)
             except (TypeError, ValueError):
                 name = j if columns is None else repr(str(columns[j]))
-                return f"X must be numbers, but column {name} holds {value!r}: encode or drop it."
+                return (
+                    f"X must be numbers, but column {name} holds {value!r}: encode or drop it, or "
+                    "use dkmeans.table_pipeline."
+                )
     return "X must be numbers, but holds something that cannot be converted to a float."
 
 
