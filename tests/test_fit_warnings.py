@@ -64,7 +64,7 @@ def test_many_prototypes():
     X, y = make_moons(600, noise=0.25, random_state=0)
     ((category, text),) = warned(grown(), X, y)
     assert category is OverfittingWarning
-    assert "rows' worth of prototypes (2" in text
+    assert " prototypes to fit every label of 600 rows (2" in text
     assert "set max_clusters (a budget, or 'auto') or min_cluster_size." in text
     assert warned(grown(min_cluster_size=10), X, y) == []
 

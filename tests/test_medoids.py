@@ -84,6 +84,11 @@ def test_all_rows_can_be_medoids_of_given_distances():
     np.testing.assert_array_equal(model.transform(few), few)
 
 
+def test_a_path_of_one_number_says_so():
+    model = DiscriminativeKMedoids(2).fit([[0.0], [9.0]], [0, 1])
+    assert repr(model.path_).startswith("Path through 1 number of clusters, 1 of them refined")
+
+
 def test_no_objects_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="X has 0 objects, but DiscriminativeKMedoids needs"):
         DiscriminativeKMedoids(metric=length_difference).fit([], [])

@@ -13,6 +13,7 @@ from dkmeans.tables import in_original_units
 pytest.importorskip("matplotlib")
 
 from dkmeans.plots import PrototypeProfilesDisplay
+from dkmeans.plots.inputs import unwrap_pipeline
 from dkmeans.plots.palette import palette, seen
 
 
@@ -57,6 +58,27 @@ def test_a_heat_map_of_a_table_is_in_its_units(customers):
         assert written[line, "colour=red"] == f"{100 * values['colour=red'][i]:.0f} %"
     order = [label.get_text().split()[1] for label in display.ax_.get_yticklabels()]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize("n_clusters", [3, 12])
+def test_the_label_of_the_colours_is_not_cut_off(n_clusters):
+    X, y = load_iris(return_X_y=True)
+    model = grown(max_clusters=n_clusters).fit(X, y)
+    display = PrototypeProfilesDisplay.from_estimator(model)
+    figure = display.figure_
+    figure.canvas.draw()
+    label = figure.axes[-1].yaxis.label
+    assert " ".join(label.get_text().split()) == "standard deviations from the mean"
+    seen_at = label.get_window_extent()
+    assert seen_at.y0 >= 0
+    assert seen_at.y1 <= figure.bbox.height
+
+
+def test_levels_have_the_same_names_in_all_pictures(customers):
+    names = list(in_original_units(customers[0], customers[-1].cluster_centers_))
+    opened = unwrap_pipeline(customers)
+    assert [opened.feature(j) for j in range(len(names))] == names
+    assert "colour=red" in names
 
 
 def test_colours_are_deviations_from_the_mean():

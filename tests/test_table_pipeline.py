@@ -11,7 +11,7 @@ from models import grown
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from dkmeans import table_pipeline
+from dkmeans import fit_table, table_pipeline
 from dkmeans.tables import AmbiguousColumnError, statistics, to_numbers
 from dkmeans.tables.exact_moments import ExactMoments
 from dkmeans.tables.kinds import Kind, kinds_of
@@ -272,3 +272,9 @@ def test_numbers_of_dates_and_booleans():
     expected = [[1, 10, 1.5, 1, 3], [np.nan] * 5]
     np.testing.assert_array_equal(to_numbers(frame), expected)
     assert list(kinds_of(frame).values()) == ["date", "date", "date", "boolean", "number"]
+
+
+def test_fit_table_says_what_to_use_for_a_table_in_memory():
+    table, _ = mixed(20)
+    with pytest.raises(TypeError, match="path is a DataFrame, but fit_table reads a file"):
+        fit_table(table, "colour")

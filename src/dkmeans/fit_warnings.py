@@ -65,9 +65,9 @@ def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | Non
     if how is Continuation.NEW_ROWS or estimator.max_clusters is not None or k <= few:
         return None
     return (
-        f"{k} of {n_rows} rows' worth of prototypes ({k / n_rows:.0%}) were needed to fit "
-        "every label, so noise is probably fitted too: set max_clusters (a budget, or "
-        "'auto') or min_cluster_size."
+        f"It took {k} prototypes to fit every label of {n_rows} rows ({k / n_rows:.0%} of their "
+        "number), so noise is probably fitted too: set max_clusters (a budget, or 'auto') or "
+        "min_cluster_size."
     )
 
 

@@ -391,7 +391,7 @@ def benchmark(
     raise typer.Exit(run_benchmark(name, ctx.args))
 
 
-@app.command(short_help="Fit built-in data, compare, draw two figures.")
+@app.command(short_help="Fit built-in data, compare, draw figures.")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
 ) -> None:

@@ -207,7 +207,7 @@ def _parameters(core: Any) -> str:
     """Name the parameters that are not the default."""
     default = type(core)().get_params()
     given = {n: v for n, v in core.get_params().items() if v != default[n]}
-    return ", ".join(f"{n}={v!r}" for n, v in given.items()) or "all as they come"
+    return ", ".join(f"{n}={v!r}" for n, v in given.items()) or "all defaults"
 
 
 def _training(core: Any) -> str:
@@ -232,7 +232,7 @@ def _ending(core: Any) -> str:
         return "converged"
     budget = core.max_clusters
     if budget == "auto" or (budget is not None and core.n_clusters_ >= budget):
-        return "ended at its number of clusters"
+        return "stopped at its number of clusters"
     return "ended before convergence"
 
 

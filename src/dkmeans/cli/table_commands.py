@@ -25,12 +25,12 @@ _TableOut = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(short_help="Show what each column of a table is taken for.")(columns)
-    app.command(short_help="Tell the error on rows that are held out.")(evaluate)
+    app.command(short_help="Measure the error on held-out rows.")(evaluate)
     app.command(short_help="Compare with other methods on a table.")(compare)
-    app.command(short_help="Tell why rows get their class.")(explain)
+    app.command(short_help="Explain why rows get their class.")(explain)
     app.command(short_help="List rows whose label may be wrong.")(suspects)
     app.command(short_help="Make a small table that stands for a large one.")(condense)
-    app.command(short_help="See classes and rows in a browser, and mend them.")(explore)
+    app.command(short_help="Explore classes and rows in a browser, and correct them.")(explore)
 
 
 def columns(
@@ -226,7 +226,9 @@ def suspects(
         int | None, typer.Option("--n", min=1, help="How many; by default all above a score.")
     ] = None,
     max_clusters: o.MaxClusters = "auto",
-    refine: o.Refine = o.RefineOption.none,
+    refine: Annotated[
+        o.RefineOption, typer.Option(help="Move the clusters for wider margins, or not.")
+    ] = o.RefineOption.none,
     weight: o.Weight = None,
     columns: o.Columns = None,
     drop: o.Drop = None,

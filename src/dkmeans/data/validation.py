@@ -266,6 +266,7 @@ def check_reach(
     earlier = None if how is Continuation.FRESH else _geometry(estimator)
     metric = choose_metric(estimator.metric, d, earlier)
     if metric == LEARNED:  # rows are standardised first
+        check_underflow(largest, dtype, refine=False)
         check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
         return _allows_euclidean(shape, dtype, largest, reach)
     if geometry_of(metric).bounded:
@@ -456,7 +457,10 @@ def describe_text(X: Any) -> str:
                 float(value)
             except (TypeError, ValueError):
                 name = j if columns is None else repr(str(columns[j]))
-                return f"X must be numbers, but column {name} holds {value!r}: encode or drop it."
+                return (
+                    f"X must be numbers, but column {name} holds {value!r}: encode or drop it, or "
+                    "use dkmeans.table_pipeline."
+                )
     return "X must be numbers, but holds something that cannot be converted to a float."
 
 

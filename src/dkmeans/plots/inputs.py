@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from dkmeans.data.value_checks import check_index_arrays
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
+from dkmeans.tables.pipeline import kinds_of_pipeline
+from dkmeans.tables.units import names_of_features
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class FittedModel:
 
     def feature(self, number: int) -> str:
         """Return the name of a feature of the model."""
+        before = self.before
+        if before is not None and len(before) == 1 and kinds_of_pipeline(before) is not None:
+            return names_of_features(before[0])[number]
         names = getattr(self.model, "feature_names_in_", None)
         if names is None and self.before is not None:
             try:

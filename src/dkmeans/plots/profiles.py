@@ -1,6 +1,7 @@
 """Profiles of prototypes: their values in each column, as a heat map or as lines."""
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from dkmeans.plots.style import (
 )
 
 LINE_IN, COLUMN_IN = 0.19, 0.52  # size of a cell of the heat map
+CHARACTER_IN = 0.065  # width of a character of annotations
 MIN_WIDTH_IN = 4.8  # with room for the scale of colours
 MAX_NAME = 22  # characters of the name of a column
 MAX_DEVIATIONS = 2.5  # where the colours of the heat map end
@@ -212,7 +214,7 @@ class PrototypeProfilesDisplay(Display):
         codes = np.unique(self.labels, return_inverse=True)[1]
         lines = [f"#{self.ids[i]} {names[codes[i]]} ({weight(self.sizes[i])})" for i in prototypes]
         widest = max(len(column.texts[i]) for column in columns for i in prototypes)
-        column_in = max(COLUMN_IN, 0.065 * widest + 0.1)
+        column_in = max(COLUMN_IN, CHARACTER_IN * widest + 0.1)
         size = (
             max(column_in * len(columns) + 0.07 * max(map(len, lines)) + 1.2, MIN_WIDTH_IN),
             LINE_IN * len(lines) + 1.9,
@@ -239,14 +241,16 @@ class PrototypeProfilesDisplay(Display):
         ax.set_xticks(
             range(len(columns)),
             [short(column.name, MAX_NAME) for column in columns],
-            rotation=90 if max(len(c.name) for c in columns) * 0.065 > column_in else 0,
+            rotation=90 if max(len(c.name) for c in columns) * CHARACTER_IN > column_in else 0,
             fontsize=max(SMALL_PT * scale, MIN_FONT_PT),
         )
         ax.set_yticks(range(len(lines)), lines, fontsize=max(SMALL_PT * scale, MIN_FONT_PT))
         ax.tick_params(length=0)
         ax.set_ylabel("#id class (weight)", fontsize=SMALL_PT)
         bar = ax.figure.colorbar(image, ax=ax, fraction=0.03, pad=0.01, aspect=25, extend="both")
-        bar.set_label("standard deviations from the mean", fontsize=SMALL_PT)
+        room = int(LINE_IN * len(lines) / CHARACTER_IN)
+        label = fill("standard deviations from the mean", max(room, len("deviations")))
+        bar.set_label(label, fontsize=SMALL_PT)
         bar.ax.tick_params(labelsize=SMALL_PT)
 
     def _parallel(

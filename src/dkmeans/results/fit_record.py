@@ -96,7 +96,7 @@ class Path(Table):
         return PathDisplay(self).plot(ax)
 
     def _headline(self) -> str:
-        text = f"Path through {len(self)} numbers of clusters"
+        text = f"Path through {len(self)} number{'' if len(self) == 1 else 's'} of clusters"
         if "refined" not in self.columns:  # from a file of an earlier version
             return text
         return f"{text}, {int(np.sum(self.refined)) or 'none'} of them refined"

@@ -70,6 +70,11 @@ def fit_table(
     from dkmeans.data.tables import Selection, open_tables
     from dkmeans.tables.reading import MixedTable
 
+    if not isinstance(path, str | PathLike):
+        raise TypeError(
+            f"path is a {type(path).__name__}, but fit_table reads a file: pass its path, or use "
+            "table_pipeline for a table in memory."
+        )
     given = kinds_of(dict(kinds or {}))
     selection = Selection(label, weight, columns, tuple(drop))
     table = MixedTable(open_tables(Path(path)), selection, memory_mb, given)

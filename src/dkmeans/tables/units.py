@@ -71,6 +71,17 @@ def _levels(encoder: Any, names: Any) -> list[str]:
     return found
 
 
+def names_of_features(columns: Any) -> list[str]:
+    """Name the features of a table pipeline's first step; levels are "column=level"."""
+    found: list[str] = []
+    for step, transformer, names in columns.transformers_:
+        if step == "categories":
+            found += _levels(transformer.named_steps["encoder"], names)
+        elif step != "remainder":
+            found += [str(name) for name in names]
+    return found
+
+
 def _dates(days: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     stamps = np.rint(days * MICROSECONDS_PER_DAY).astype("datetime64[us]").astype("datetime64[s]")
     whole = bool((stamps == stamps.astype("datetime64[D]")).all())
