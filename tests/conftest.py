@@ -33,7 +33,9 @@ def small_samples(monkeypatch):
     monkeypatch.setattr(auto, "SAMPLE_ROWS", 20)
     monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 3)
     monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 3)
+    monkeypatch.setattr(best, "SAMPLE_ROWS", 3)
     monkeypatch.setattr(best, "MIN_SAMPLE_ROWS", 3)
+    monkeypatch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 1)
 
 
 @pytest.fixture

@@ -690,7 +690,8 @@ class NaiveRefinement:
 class NaiveBest(Naive):
     """Growth that makes the most of a budget."""
 
-    per_prototype, least_sample = 12, 8192  # rows of a sample
+    per_prototype, sample_rows = 12, 8192  # rows of a sample
+    least_sample, per_class = 1024, 200  # if it is a quarter of the rows
     on_sample = False
     checks = None  # rows that tell whether a stage gains, and their weights; None for all
 
@@ -699,10 +700,10 @@ class NaiveBest(Naive):
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
         noisy, whole = False, (self.active, self.w, self.min_size, self.k, self.max_iter)
-        size = max(self.least_sample // self.per_prototype, len(means))
+        size = max(self.sample_rows // self.per_prototype, len(means))
         while self.k is not None and len({cls for _, cls, _ in means}) > 1:
             size = min(size, whole[3])
-            if self.round >= self.max_iter - 1 or not self.draw(size):
+            if self.round >= self.max_iter - 1 or not self.draw(size, means):
                 break
             self.k, self.max_iter, self.on_sample = size, self.max_iter - 1, True
             if self.round:
@@ -721,7 +722,7 @@ class NaiveBest(Naive):
     def settled_on_more(self, children, noisy):
         return self.settled_warily(children, 2) if noisy else self.settled(children, 4)
 
-    def draw(self, size):
+    def draw(self, size, means):
         """Keep only a sample of the rows, unless it would be most of them."""
         largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
         hashes = {r: Fraction(sampling_hash(self.X[r], largest, 1), 2**64) for r in self.active}
@@ -730,12 +731,14 @@ class NaiveBest(Naive):
             those = {hashes[r] for r in self.active if cls is None or self.y[r] == cls}
             return sum(h < share for h in those)
 
-        wanted = max(self.least_sample, self.per_prototype * size)
+        wanted, most = max(self.sample_rows, self.per_prototype * size), Fraction(1, 4)
         shares = [Fraction(m, 2**e) for e in range(64, 3, -1) for m in range(8, 16)]
-        enough = [s for s in shares if s <= Fraction(1, 4) and distinct(s) >= wanted]
-        if not enough:
+        enough = [s for s in shares if s <= most and distinct(s) >= wanted]
+        n_classes = len({cls for _, cls, _ in means})
+        least = max(self.least_sample, self.per_prototype * size, self.per_class * n_classes)
+        if not enough and distinct(most) < least:
             return False
-        share, taken = enough[0], {}
+        share, taken = (enough or [most])[0], {}
         for cls in {self.y[r] for r in self.active}:
             taken[cls] = share
             while taken[cls] < 1 and distinct(taken[cls], cls) < self.per_prototype:

@@ -59,7 +59,9 @@ def fit(case, *, cuts=None):
         patch.setattr(refine, "PASSES", 8)  # enough to tell fits apart, and much quicker
         if case.sampled:
             patch.setattr(best, "ROWS_PER_PROTOTYPE", 2)
+            patch.setattr(best, "SAMPLE_ROWS", 2)
             patch.setattr(best, "MIN_SAMPLE_ROWS", 2)
+            patch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 1)
         if cuts is None:
             return model.fit(X, case.y, case.weights)
         columns = [X, case.y] if case.weights is None else [X, case.y, case.weights]

@@ -107,9 +107,13 @@ def test_growth_on_samples_is_that_of_the_oracle(data, extra, size, rounds, metr
 def small_samples(per_prototype):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(best, "ROWS_PER_PROTOTYPE", per_prototype)
-        patch.setattr(best, "MIN_SAMPLE_ROWS", 4 * per_prototype)
+        patch.setattr(best, "SAMPLE_ROWS", 4 * per_prototype)
+        patch.setattr(best, "MIN_SAMPLE_ROWS", 2 * per_prototype)
+        patch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 2)
         patch.setattr(NaiveBest, "per_prototype", per_prototype)
-        patch.setattr(NaiveBest, "least_sample", 4 * per_prototype)
+        patch.setattr(NaiveBest, "sample_rows", 4 * per_prototype)
+        patch.setattr(NaiveBest, "least_sample", 2 * per_prototype)
+        patch.setattr(NaiveBest, "per_class", 2)
         yield
 
 

@@ -47,7 +47,9 @@ MEAN_ITERATIONS = 3  # of k-means within the classes, in each stage but the last
 LAST_MEAN_ITERATIONS = 30  # in the stage that spends the budget
 LAST_ROBUST_ITERATIONS = 10  # in that stage if it is robust; each searches all prototypes
 ROWS_PER_PROTOTYPE = 12  # least number of distinct rows in samples
-MIN_SAMPLE_ROWS = 8192
+SAMPLE_ROWS = 8192  # distinct rows of the first sample,
+MIN_SAMPLE_ROWS = 1024  # or fewer, if they are the largest share of the rows: so many at least,
+SAMPLE_ROWS_PER_CLASS = 200  # and so many per class
 WHOLE_MEAN_ITERATIONS = 4  # on all rows after the stages on a sample
 WHOLE_ROBUST_ITERATIONS = 2
 SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
@@ -61,8 +63,13 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     budget, max_iter = run.rules.max_clusters, run.rules.max_iter
     few_rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
     for size in _sample_sizes(budget, children):
+        needed = ROWS_PER_PROTOTYPE * size
+        n_classes = len(np.unique(children.classes))
         plan = plan_sample(
-            run.rows, max(MIN_SAMPLE_ROWS, ROWS_PER_PROTOTYPE * size), ROWS_PER_PROTOTYPE
+            run.rows,
+            max(SAMPLE_ROWS, needed),
+            ROWS_PER_PROTOTYPE,
+            min_rows=max(MIN_SAMPLE_ROWS, needed, SAMPLE_ROWS_PER_CLASS * n_classes),
         )
         if plan is None or state.round >= few_rules.max_iter:
             break
@@ -78,7 +85,7 @@ def _sample_sizes(budget: int | None, children: Children) -> list[int]:
     """Return the numbers of prototypes up to which growth runs on one sample after the other."""
     if budget is None or len(np.unique(children.classes)) < 2:
         return []
-    sizes = [max(MIN_SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents))]
+    sizes = [max(SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents))]
     while sizes[-1] < budget:
         sizes.append(2 * sizes[-1])
     return [*sizes[:-1], budget]

@@ -48,7 +48,12 @@ class Plan:
 
 
 def plan_sample(
-    rows: Rows, n_rows: int, min_class_rows: int, max_share: float = MAX_SHARE
+    rows: Rows,
+    n_rows: int,
+    min_class_rows: int,
+    max_share: float = MAX_SHARE,
+    *,
+    min_rows: int | None = None,
 ) -> Plan | None:
     """Plan a sample; None if it would be most of the rows.
 
@@ -56,13 +61,16 @@ def plan_sample(
     ----------
     rows : Rows
     n_rows : int
-        Least number of distinct rows.
+        Number of distinct rows that are wanted.
     min_class_rows : int
         Least number of distinct rows of each class; all of them if there are fewer.
     max_share : float
         Largest share of the rows.
+    min_rows : int, optional
+        Number of distinct rows that is enough where the largest share has no more; `n_rows` by
+        default.
     """
-    found = _smallest_share(rows, n_rows, max_share)
+    found = _smallest_share(rows, n_rows, n_rows if min_rows is None else min_rows, max_share)
     if found is None:
         return None
     share, hashes = found
@@ -82,10 +90,13 @@ def plan_sample(
 
 
 def _smallest_share(
-    rows: Rows, n_rows: int, max_share: float
+    rows: Rows, n_rows: int, min_rows: int, max_share: float
 ) -> tuple[float, DistinctHashes] | None:
-    """Find the smallest share that holds so many distinct rows, and the hashes up to it."""
-    if n_rows > rows.facts.n_active:
+    """Find the smallest share that holds so many distinct rows, and the hashes up to it.
+
+    It is the largest share if that holds fewer rows, but at least `min_rows`.
+    """
+    if min_rows > rows.facts.n_active:
         return None
     upper = min(max_share, FIRST_GUESS * n_rows / rows.facts.n_active)
     while True:
@@ -97,7 +108,7 @@ def _smallest_share(
             within = found.hashes <= _limit(share)
             return share, DistinctHashes(found.classes[within], found.hashes[within])
         if upper == max_share:
-            return None
+            return (max_share, found) if len(found.hashes) >= min_rows else None
         upper = min(max_share, 2 * upper)
 
 
