@@ -149,6 +149,17 @@ def test_rows_whose_squares_underflow_are_refused(exponent):
     grown(metric="cosine").fit(X, y)
 
 
+@pytest.mark.parametrize("metric", ["learned", "auto"])
+def test_rows_that_are_standardised_may_be_small(metric):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    expected = DiscriminativeKMeans(4, metric=metric).fit(X, y).predict(X)
+    small = DiscriminativeKMeans(4, metric=metric).fit(np.ldexp(X, -400), y)
+    np.testing.assert_array_equal(small.predict(np.ldexp(X, -400)), expected)
+    with pytest.raises(ValueError, match="squares of such values underflow"):
+        DiscriminativeKMeans(4, metric=metric).fit(np.ldexp(X, -500), y)
+
+
 def test_small_rows_that_are_accepted_do_not_collapse():
     X = np.random.default_rng(0).normal(size=(40, 2))
     y = np.arange(40) % 2

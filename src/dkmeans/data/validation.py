@@ -266,7 +266,8 @@ def check_reach(
     earlier = None if how is Continuation.FRESH else _geometry(estimator)
     metric = choose_metric(estimator.metric, d, earlier)
     if metric == LEARNED:  # rows are standardised first
-        check_underflow(largest, dtype, refine=False)
+        if how is Continuation.FRESH:  # standard deviations this small count as 0
+            check_underflow(largest, dtype, refine=False)
         check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
         return _allows_euclidean(shape, dtype, largest, reach)
     if geometry_of(metric).bounded:
