@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from models import grown
 from threadpoolctl import threadpool_info
 
+from dkmeans import DiscriminativeKMeans
 from dkmeans.kernels.rowhash import hash_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
