@@ -23,7 +23,7 @@ def grow(run: Run) -> Generator[State | RefineStep, None, None]:
     if run.rules.first_metric is not None:
         start = first_metric(run, _last_state)
         run.map_rows(start.geometry)
-        run.rules = replace(run.rules, metric_step=start.step)
+        run.rules = replace(run.rules, metric_step=start.step, metric_batches=start.batches)
     state = run.begin()
     yield state
     if run.rules.continuation is not Continuation.REFINE:
