@@ -57,52 +57,94 @@ def short_fits(monkeypatch):
     return found
 
 
+@pytest.fixture
+def steps(monkeypatch):
+    """Steps of the projection, and batches, of all descents."""
+    found = []
+
+    class Watched(MetricDescent):
+        def __init__(self, field, start, step):
+            found.append(step)
+            super().__init__(field, start, step)
+
+    monkeypatch.setattr(refine_module, "MetricDescent", Watched)
+    return found
+
+
+def wide(n, d=36):
+    """Fewer rows than d x d entries of the projection, of which the first columns matter."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.digitize(X[:, 0] + 0.5 * X[:, 1] ** 2, [0.0, 0.6, 1.2])
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("k", "expected"), [(12, 12), (60, 8 * 4), (None, 8 * 4)])
 def test_a_short_fit_has_few_prototypes(short_fits, k, expected):
     DiscriminativeKMeans(k, metric="learned", max_iter=3, growth="best").fit(NOISE, BANDS)
-    assert short_fits == [(700 * 3 // 4, expected)]
+    assert short_fits == [(700, expected)]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_choice_of_the_step_alone_takes_fewer_prototypes(short_fits):
-    X = np.hstack([NOISE, NOISE**2, NOISE**3])  # fewer rows than 27 x 27 entries
-    DiscriminativeKMeans(60, metric="learned", max_iter=3, growth="best").fit(X, BANDS)
-    assert short_fits == [(700 * 3 // 4, 4 * 4)]
+    X, y = wide(1200)
+    DiscriminativeKMeans(60, metric="learned", max_iter=3, growth="best").fit(X, y)
+    assert short_fits == [(1200 * 3 // 4, 4 * 4)]
 
 
-@pytest.mark.parametrize(("n_distinct", "expected"), [(199, []), (200, [(2 * 150, 6)])])
+@pytest.mark.parametrize(("n_distinct", "expected"), [(199, []), (200, [(2 * 200, 6)])])
 def test_copies_of_rows_are_not_enough_for_a_short_fit(short_fits, n_distinct, expected):
     rows = np.tile(np.arange(n_distinct), 2)
     DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(NOISE[rows], BANDS[rows])
     assert short_fits == expected
 
 
-@pytest.mark.parametrize("n_features", [9, 30])
-@pytest.mark.parametrize(("costs", "expected"), [((0.2, 0.3), 1.0), ((0.3, 0.2), 0.1)])
-def test_the_step_is_the_one_that_other_rows_prefer(monkeypatch, n_features, costs, expected):
-    X = np.random.default_rng(0).normal(size=(700, n_features))  # fewer rows than 30 x 30 entries
-    X[:, :9] = NOISE
-    costs, starts, steps = list(costs), [], []
+@pytest.mark.parametrize(("n", "expected"), [(999, [0.1]), (1000, [1.0, 0.1, 0.1])])
+def test_few_rows_cannot_choose_the_step(short_fits, steps, n, expected):
+    X, y = wide(n)
+    rows = np.concatenate([np.arange(n), np.arange(50)])  # copies do not count
+    DiscriminativeKMeans(8, metric="learned", max_iter=3).fit(X[rows], y[rows])
+    assert steps == expected
+    assert len(short_fits) == len(expected) // 2
+
+
+@pytest.mark.parametrize(("costs", "expected"), [((0.16, 0.2), 1.0), ((0.18, 0.2), 0.1)])
+def test_the_usual_step_must_be_clearly_better(monkeypatch, steps, costs, expected):
+    X, y = wide(1200)
+    costs, starts = list(costs), []
     monkeypatch.setattr(module, "_cost", lambda rows, state: costs.pop(0))
 
     def watched(run, grown):
         before = run.rules.geometry
         starts.append(module.first_metric(run, grown))
-        assert (starts[0].geometry is before) == (n_features == 30 or expected < 1)
+        assert starts[0].geometry is before
         return starts[0]
 
-    class Watched(MetricDescent):
-        def __init__(self, field, start, step):
-            steps.append(step)
-            super().__init__(field, start, step)
-
     monkeypatch.setattr(grow_module, "first_metric", watched)
-    monkeypatch.setattr(refine_module, "MetricDescent", Watched)
-    DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(X, BANDS)
+    DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(X, y)
     assert not costs
     assert starts[0].step == expected
+    assert starts[0].batches == (4 if expected == 1 else 1)
     assert steps == [1.0, 0.1, expected]
+
+
+@pytest.mark.parametrize(("step", "expected"), [(1.0, 3), (0.1, 1)])
+def test_small_steps_of_the_projection_take_fewer_batches(monkeypatch, step, expected):
+    plans = []
+    monkeypatch.setattr(
+        grow_module,
+        "first_metric",
+        lambda run, grown: module.MetricStart(run.rules.geometry, step),
+    )
+    plan_of = refine_module._Plan.of
+
+    def watched(*about):
+        plans.append(plan_of(*about))
+        return plans[-1]
+
+    monkeypatch.setattr(refine_module._Plan, "of", watched)
+    DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(NOISE, BANDS)
+    assert [plan.n_batches for plan in plans] == [expected]
 
 
 def test_a_continued_fit_keeps_its_space(short_fits):
@@ -118,7 +160,7 @@ def test_rows_that_are_held_out_are_not_seen(short_fits, n_components):
     )
     (seen, _), (whole, _) = short_fits
     assert seen < 0.7 * whole
-    assert whole == (700 * 3 // 4 if n_components is None else 700)
+    assert whole == 700
 
 
 def test_irrelevant_features_are_left_out():

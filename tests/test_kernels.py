@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from unittest.mock import patch
 
 import naive
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dkmeans.exact.group_sums import by_values
+from dkmeans.kernels import assign as assign_module
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import FarSide, OwnDistances, all_distances
@@ -59,8 +61,9 @@ def test_assign_gives_the_labels_of_the_reference(X, k, dtype, sparse, way):
     dtype=strategies.dtypes,
     sparse=st.booleans(),
     way=st.sampled_from(ways),
+    short_run=st.sampled_from([0, 128]),  # class by class, or all at once
 )
-def test_own_and_rival_are_those_of_the_reference(X, k, dtype, sparse, way):
+def test_own_and_rival_are_those_of_the_reference(X, k, dtype, sparse, way, short_run):
     X = np.clip(X, -1e15, 1e15).astype(dtype)
     centers = np.concatenate([X, (X[:1] + X) / 2, X + X[::-1]])[:k]
     classes = np.sort(np.arange(len(centers)) % 3)
@@ -73,7 +76,8 @@ def test_own_and_rival_are_those_of_the_reference(X, k, dtype, sparse, way):
     ]
     packed = pack(centers, sparse=sparse, loops=way, classes=classes)
     own, rival = np.empty((2, len(X)), dtype=np.intp)
-    assign_own_and_rival(sp.csr_array(X) if sparse else X, packed, runs, own, rival)
+    with patch.object(assign_module, "SHORT_RUN", short_run):
+        assign_own_and_rival(sp.csr_array(X) if sparse else X, packed, runs, own, rival)
     for row, c, mine, other in zip(X, y, own, rival, strict=True):
         for found, which in (
             (mine, np.flatnonzero(classes == c)),

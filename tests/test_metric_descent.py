@@ -39,6 +39,25 @@ def geometry_of(X, components):
     return Learned.of_features(*about, components)
 
 
+@pytest.mark.parametrize(("n", "share"), [(30, 1.0), (200, (6 * 3 + 4 * 3) / (0.4 * 200))])
+def test_the_noise_counts_the_entries_of_the_projection(n, share):
+    rng = np.random.default_rng(1)
+    X, y = noisy(rng, n)
+    geometry = geometry_of(X, rng.normal(size=(4, 3)))
+    first = np.concatenate([np.flatnonzero(y == c)[:2] for c in range(3)])
+    Z = geometry.rows(X)
+    prototypes = Prototypes(Z[first], np.repeat(np.arange(3), 2), np.arange(6))
+    rows = rows_of(X, y, None, 3, [n // 3])
+    rows.map_rows(geometry)
+    squares = np.square(Z[:, None] - prototypes.centers).sum(axis=2)
+    squares[y[:, None] != prototypes.classes] = np.inf
+    cells = squares.argmin(axis=1)
+    means = np.array([Z[cells == i].mean(axis=0) for i in range(6)])
+    scatter = np.square(Z - means[cells]).sum(axis=1).mean()
+    found = RobustField(rows, prototypes).final_cost.variance
+    assert found == pytest.approx((0.5 * share) ** 2 * scatter / 3, rel=1e-6)
+
+
 @pytest.mark.parametrize("layout", ["array", "CSR", "shifted"])
 @pytest.mark.parametrize("weights", ["none", "whole", "real"])
 def test_the_gradient_is_that_of_the_cost(layout, weights):

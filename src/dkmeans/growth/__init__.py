@@ -9,7 +9,8 @@ Reading order, beside the paper:
 4. `run` and `cells`: the state after a round; `rules`: the parameters; `rows`: how growth sees the
    data, as passes over all rows;
 5. beyond the paper: `best`, with `samples`, based on `margins`; `refine`, with `robust_field` and
-   `descent`; `start_metric`, `first_metric` and `metric_descent`, which learn a metric; `prune`;
+   `descent`; `start_metric`, `first_metric` and `metric_descent`, which learn a metric, and
+   `metric_choice`, whether to learn one; `prune`;
    `auto` with `held_out`, which choose the number of clusters; `registry`, the names of growth
    rules and refinements;
 6. further: `identical_rows` with different labels, `earlier_rows` that a continued fit does not see

@@ -1,7 +1,6 @@
 """Steps of refinement: how prototypes follow the gradients of batches."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -65,8 +64,6 @@ class Descent:
     field : RobustField
     start : Model
     """
-
-    least_batches: ClassVar[int] = 1  # in each pass
 
     def __init__(self, field: RobustField, start: Model) -> None:
         self._field, self._start = field, start

@@ -1,13 +1,15 @@
 """A better start for `metric="learned"`, from a short fit.
 
-Growth places prototypes well only in a space where irrelevant features count little. So a short fit
-with few prototypes learns a metric first, on a sample if there are many rows. If there are enough
-rows to tell which features are relevant, growth starts again in its space. Axes that hardly count
-there are dropped: prototypes would use them to overfit, and all passes would take longer.
+Growth places prototypes well only in a space where irrelevant features count little. If there are
+enough rows to tell which features are relevant, a short fit with few prototypes learns a metric
+first, on a sample if there are many rows, and growth starts again in its space. Axes that hardly
+count there are dropped: prototypes would use them to overfit, and all passes would take longer.
 
-A projection has many entries, and where all features are alike, it can only overfit. So the short
-fit is repeated with small steps of the projection. If that is better on rows that neither has
-seen, the projection of the whole fit takes small steps, too.
+With fewer rows than entries of the projection, it takes small steps, as it could only overfit. But
+features of images may depend on each other so much that there is still something to learn. So the
+short fit is refined twice, with the usual step and with a small one. Only if the usual step is
+clearly better on rows that neither has seen, the projection of the whole fit takes it, too. With
+few rows this could not be told.
 
 If the rank is limited, there is less to overfit with, and nothing to compare. But the axes along
 which rows vary most need not tell classes apart. Which prototype is nearest depends on nothing but
@@ -18,13 +20,11 @@ vary most.
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
-from dkmeans.geometry import Geometry, Learned
+from dkmeans.geometry import Learned
 from dkmeans.growth.margins import FINAL_SLOPE, Field
-from dkmeans.growth.plain_trial import PLAIN, PlainTrial, is_worth_a_trial
 from dkmeans.growth.refine import refine_margins
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
@@ -40,11 +40,13 @@ PROTOTYPES_PER_AXIS = 2  # at least, to tell which axes matter, where the rank i
 PASSES = 20  # at most
 # Where nothing but the step is chosen:
 STEP_PROTOTYPES_PER_CLASS = 4
-STEP_PASSES = 12
+STEP_PASSES = 6
+CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
+CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
+MIN_STEP_ROWS = 1000  # distinct ones; with fewer there is no choice between steps
 SAMPLE_ROWS = 16384  # distinct ones
 MIN_CLASS_ROWS = 64
-MIN_CHECKED_ROWS = 200  # distinct ones; with fewer there is no choice between steps
-CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
+MIN_ROWS = 200  # distinct ones; with fewer there is no short fit
 SMALL_STEP = 0.1  # of the projection, relative to the usual one
 ROWS_PER_ENTRY = 1.0  # distinct rows per entry of the projection that can tell what is relevant
 LEAST_AXIS = 0.2  # length of an axis that is kept, relative to the longest
@@ -55,8 +57,13 @@ NO_PREFERENCE = 1e-9  # variance of all axes, relative to that of prototypes: fo
 class MetricStart:
     """The metric that growth starts in, and the step of its projection, relative to the usual."""
 
-    geometry: Geometry
-    step: float = 1.0
+    geometry: Learned
+    step: float
+
+    @property
+    def batches(self) -> int:
+        """Least number of batches in a pass: the prototypes alone do not need many steps."""
+        return Rules.metric_batches if self.step >= 1 else 1
 
 
 def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
@@ -76,47 +83,27 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
     if n_components is not None and n_components >= geometry.components.shape[1]:
         n_components = None
     with ExitStack() as ending:
-        if n_components is None:
-            seen, others = _parts(rows, ending)
-            if others is None:
-                return MetricStart(geometry, 1.0)
-        else:
-            seen, others = _sample(rows, ending), None
-        is_enough = _has_enough(rows, geometry)
-        rules = _short_rules(run.rules, rows.n_classes, n_components, is_enough)
-        plain = None
-        if others is not None and run.rules.first_metric.or_euclidean:
-            plain = PlainTrial(seen, others, rules, grown) if is_worth_a_trial(geometry) else None
-        if plain is not None and plain.is_faultless:
-            return MetricStart(PLAIN)
-        short = Run(seen, rules)
-        state = grown(short)
-        refined, step = _refined(short, state, others)
-        if plain is not None and plain.is_as_good_as(refined):
-            return MetricStart(PLAIN)
         if n_components is not None:
-            return MetricStart(_along_prototypes(refined, n_components), step)
-        if step < 1 or not is_enough:
-            return MetricStart(geometry, step)
+            most = PROTOTYPES_PER_CLASS * rows.n_classes
+            most = max(most, PROTOTYPES_PER_AXIS * n_components)
+            short = Run(_sample(rows, ending), short_rules(run.rules, most, PASSES))
+            refined = refined_state(short, grown(short))
+            return MetricStart(_along_prototypes(refined, n_components), 1.0)
+        n_distinct = int(rows.count_items().sum())
+        if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
+            if n_distinct < MIN_STEP_ROWS:
+                return MetricStart(geometry, SMALL_STEP)
+            seen, others = seen_and_others(rows, ending)
+            most = few_prototypes(run, STEP_PROTOTYPES_PER_CLASS)
+            short = Run(seen, short_rules(run.rules, most, STEP_PASSES))
+            return MetricStart(geometry, _chosen_step(short, grown(short), others))
+        if n_distinct < MIN_ROWS:
+            return MetricStart(geometry, 1.0)
+        most = few_prototypes(run, PROTOTYPES_PER_CLASS)
+        short = Run(_sample(rows, ending), short_rules(run.rules, most, PASSES))
+        refined = refined_state(short, grown(short))
         assert isinstance(refined.geometry, Learned)
-        return MetricStart(_without_short_axes(refined.geometry), step)
-
-
-def _parts(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows | None]:
-    """Return the rows of the short fit, and others to check it; None if there are too few."""
-    plan = plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
-    if plan is not None:
-        seen = ending.enter_context(rows.drawn(plan.draw))
-        return seen, ending.enter_context(rows.drawn(plan.others()))
-    everything = np.full(rows.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
-    hashes = np.sort(rows.items(everything).hashes)
-    if len(hashes) < MIN_CHECKED_ROWS:
-        return rows, None
-    lowest = np.full(rows.n_classes, hashes[int((1 - CHECKED_SHARE) * len(hashes))])
-    highest = np.full(rows.n_classes, hashes[-1])
-    draw = Draw(rows.facts.largest, lowest, highest, np.ones(rows.n_classes))
-    seen = ending.enter_context(rows.holding_out(lowest, highest))
-    return seen, ending.enter_context(rows.drawn(draw))
+        return MetricStart(_without_short_axes(refined.geometry), 1.0)
 
 
 def _sample(rows: Rows, ending: ExitStack) -> Rows:
@@ -125,35 +112,50 @@ def _sample(rows: Rows, ending: ExitStack) -> Rows:
     return rows if plan is None else ending.enter_context(rows.drawn(plan.draw))
 
 
-def _short_rules(rules: Rules, n_classes: int, n_components: int | None, is_enough: bool) -> Rules:
-    """Return the rules of the short fit; `is_enough` tells whether its metric can be used."""
-    per_class, passes = PROTOTYPES_PER_CLASS, PASSES
-    if n_components is None and not is_enough:
-        per_class, passes = STEP_PROTOTYPES_PER_CLASS, STEP_PASSES
-    most = per_class * n_classes
-    if n_components is not None:
-        most = max(most, PROTOTYPES_PER_AXIS * n_components)
-    elif rules.max_clusters is not None:
-        most = min(most, rules.max_clusters)
+def seen_and_others(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows]:
+    """Return the rows of the short fit, and others to check it."""
+    plan = plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
+    if plan is not None:
+        seen = ending.enter_context(rows.drawn(plan.draw))
+        return seen, ending.enter_context(rows.drawn(plan.others()))
+    everything = np.full(rows.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+    hashes = np.sort(rows.items(everything).hashes)
+    lowest = np.full(rows.n_classes, hashes[int((1 - CHECKED_SHARE) * len(hashes))])
+    highest = np.full(rows.n_classes, hashes[-1])
+    draw = Draw(rows.facts.largest, lowest, highest, np.ones(rows.n_classes))
+    seen = ending.enter_context(rows.holding_out(lowest, highest))
+    return seen, ending.enter_context(rows.drawn(draw))
+
+
+def few_prototypes(run: Run, per_class: int) -> int:
+    """Return so many prototypes per class, unless that is beyond the budget."""
+    most, budget = per_class * run.rows.n_classes, run.rules.max_clusters
+    return most if budget is None else min(most, budget)
+
+
+def short_rules(rules: Rules, most: int, passes: int) -> Rules:
+    """Return the rules of a short fit, with the largest numbers of prototypes and of passes."""
     passes = min(passes, rules.max_iter)
     return Rules("size", most, passes, growth="best", geometry=rules.geometry)
 
 
-def _refined(run: Run, state: State, others: Rows | None) -> tuple[State, float]:
-    """Refine with the usual step of the projection, and with a small one if that is better.
+def refined_state(run: Run, state: State) -> State:
+    """Refine, and return the last state."""
+    *_, refined = (state, *refine_margins(run, state))
+    assert isinstance(refined, State)
+    return refined
 
-    At the end, the rows are as they were in the state.
-    """
-    best, chosen, lowest = state, 1.0, inf
-    for step in (1.0,) if others is None else (1.0, SMALL_STEP):
+
+def _chosen_step(run: Run, state: State, others: Rows) -> float:
+    """Return the usual step of the projection if it is clearly better than a small one."""
+    costs = []
+    for step in (1.0, SMALL_STEP):
         run.rules = replace(run.rules, metric_step=step)
-        *_, refined = (state, *refine_margins(run, state))
-        assert isinstance(refined, State)
-        cost = 0.0 if others is None else _cost(others, refined)
-        if cost < lowest:
-            best, chosen, lowest = refined, step, cost
+        refined = refined_state(run, state)
+        costs.append(_cost(others, refined))
         run.undo(refined, state)
-    return best, chosen
+    usual, small = costs
+    return 1.0 if usual < CLEAR_RATIO * small else SMALL_STEP
 
 
 def _cost(rows: Rows, state: State) -> float:
@@ -164,12 +166,6 @@ def _cost(rows: Rows, state: State) -> float:
     field = Field(rows)
     with field.margins(state.prototypes) as margins:
         return field.cost(margins, FINAL_SLOPE)
-
-
-def _has_enough(rows: Rows, geometry: Learned) -> bool:
-    """Tell whether there are enough distinct rows to learn a projection."""
-    needed = ROWS_PER_ENTRY * geometry.components.size
-    return rows.facts.n_active >= needed and int(rows.count_items().sum()) >= needed
 
 
 def _without_short_axes(geometry: Learned) -> Learned:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from dkmeans.growth.first_metric import first_metric
 from dkmeans.growth.margins import RefineStep
+from dkmeans.growth.metric_choice import PLAIN, prefers_plain
 from dkmeans.growth.missing_classes import complete
 from dkmeans.growth.paper import paper_rounds
 from dkmeans.growth.prune import prune
@@ -20,10 +21,12 @@ from dkmeans.growth.termination import terminate
 
 def grow(run: Run) -> Generator[State | RefineStep, None, None]:
     """Run all rounds. The last value is a `State`: the result."""
-    if run.rules.first_metric is not None:
+    if run.rules.first_metric is not None and prefers_plain(run, _last_state):
+        run.map_rows(PLAIN)
+    elif run.rules.first_metric is not None:
         start = first_metric(run, _last_state)
         run.map_rows(start.geometry)
-        run.rules = replace(run.rules, metric_step=start.step)
+        run.rules = replace(run.rules, metric_step=start.step, metric_batches=start.batches)
     state = run.begin()
     yield state
     if run.rules.continuation is not Continuation.REFINE:

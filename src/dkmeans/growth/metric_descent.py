@@ -9,7 +9,6 @@ and so is the gradient.
 """
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,8 +35,6 @@ class MetricDescent(Descent):
         Of the projection, relative to the usual one.
     """
 
-    least_batches: ClassVar[int] = 4
-
     def __init__(self, field: RobustField, start: Model, step: float = 1.0) -> None:
         super().__init__(field, start)
         assert isinstance(start.geometry, Learned)
@@ -45,6 +42,7 @@ class MetricDescent(Descent):
         self._components = start.geometry.components.copy()
         self._norm = np.linalg.norm(self._components)
         self._middle = self._geometry.standardised(self._geometry.center[None])[0]
+        self._offset = self._image_of_mean()
         self._place -= self._offset
         self._good = self._place.copy()
         self._first_step = FIRST_STEP * np.sqrt(field.spread / self._place.shape[1])
@@ -76,9 +74,8 @@ class MetricDescent(Descent):
             self._bound = BOUND_RATIO * found.largest
         return BatchGradient(found.margins, found.paid, found.gradient)
 
-    @property
-    def _offset(self) -> Floats:
-        """Image of the mean row."""
+    def _image_of_mean(self) -> Floats:
+        """Project the mean row."""
         image: Floats = np.add.accumulate(
             self._middle[:, None] * self._geometry.components, axis=0
         )[-1]
@@ -93,3 +90,4 @@ class MetricDescent(Descent):
         self._place *= ratio
         self._good *= ratio
         self._geometry = self._geometry.with_components(self._components)
+        self._offset = self._image_of_mean()

@@ -53,12 +53,11 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     if not field.spread > 0:
         return
     start = Model(state.prototypes, run.rules.geometry)
-    descent = (
-        MetricDescent(field, start, run.rules.metric_step)
-        if isinstance(start.geometry, Learned)
-        else Descent(field, start)
-    )
-    plan = _Plan.of(field.n_distinct, descent.least_batches, run.rules.max_iter)
+    descent, least_batches = Descent(field, start), 1
+    if isinstance(start.geometry, Learned):
+        descent = MetricDescent(field, start, run.rules.metric_step)
+        least_batches = run.rules.metric_batches
+    plan = _Plan.of(field.n_distinct, least_batches, run.rules.max_iter)
     results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     clock = time.perf_counter()

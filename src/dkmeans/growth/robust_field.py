@@ -1,9 +1,9 @@
 """The robust margin cost of all rows, and its gradient on batches of rows.
 
 The variance of the noise (`passes.robust_margin`) is that of the rows around the mean of their
-cell, times a share that grows with the number of coordinates of prototypes per row. With few rows
-for many coordinates, the border between the training rows should be the one with the most room;
-with plenty of rows, they show themselves where it is.
+cell, times a share that grows with the number of coordinates of prototypes, and of entries of a
+learned projection, per row. With few rows for many of them, the border between the training rows
+should be the one with the most room; with plenty of rows, they show themselves where it is.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.prototypes import Prototypes
 
 MAX_NOISE = 0.5  # largest standard deviation of the noise, relative to that of rows in a cell
-FULL_NOISE_RATIO = 0.4  # coordinates of prototypes per distinct row from which the noise is that
+FULL_NOISE_RATIO = 0.4  # numbers learned per distinct row from which the noise is that
 MIN_PULL_DISTANCE = 1e-4  # squared, relative to the variance; closer rows do not pull harder
 GRADIENT_NOISE = 1e-9  # gradients below this fraction of the terms that cancel in them are zero
 
@@ -70,8 +70,11 @@ class RobustField(Field):
 
     def __init__(self, rows: Rows, prototypes: Prototypes) -> None:
         super().__init__(rows)
-        k, d = prototypes.centers.shape
-        noise = MAX_NOISE * min(1.0, k * d / (FULL_NOISE_RATIO * self.n_distinct))
+        d = prototypes.centers.shape[1]
+        n_learned = prototypes.centers.size
+        if isinstance(rows.geometry, Learned):
+            n_learned += rows.geometry.components.size
+        noise = MAX_NOISE * min(1.0, n_learned / (FULL_NOISE_RATIO * self.n_distinct))
         with self.margins(prototypes) as margins:
             scatter = self._scatter(margins, prototypes)
             least = MIN_PULL_DISTANCE * self.spread
@@ -180,7 +183,9 @@ class RobustField(Field):
         reach: Floats,
     ) -> Floats:
         """Return the gradient with respect to the centres; 0 where it is rounding error only."""
-        weights, strength, points = map(self._mean, (found.weights, found.strength, found.points))
+        small = found.weights, found.strength, found.gaps.slices
+        weights, strength, gaps = self._means(*small)
+        points = self._mean(found.points)
         centers = prototypes.centers.astype(np.float64)
         gradient: Floats = weights[:, None] * (centers - shift) - points
         # Sums of pulls are rounded to this fraction of the largest pull.
@@ -188,8 +193,16 @@ class RobustField(Field):
         noise = GRADIENT_NOISE * strength[:, None] + grain * reach
         gradient[(np.abs(gradient) <= noise).all(axis=1)] = 0.0
         own, rival = divmod(found.gaps.keys, len(centers))
-        add_gaps(own, rival, self._mean(found.gaps.slices), centers, gradient)
+        add_gaps(own, rival, gaps, centers, gradient)
         return gradient
+
+    def _means(self, *sums: Floats) -> list[Floats]:
+        """Divide several exact sums of a value each by the weight of all rows.
+
+        All at once, as a call takes longer than the division of a few numbers.
+        """
+        ends = np.cumsum([one.shape[1] for one in sums])
+        return np.split(self._mean(np.hstack(sums)), ends[:-1])
 
     def _scatter(self, margins: Margins, prototypes: Prototypes) -> float:
         """Return the mean squared distance of rows to the mean of their prototype's own rows.

@@ -43,3 +43,4 @@ class Rules:
     continuation: Continuation = Continuation.FRESH
     first_metric: FirstMetric | None = None  # None: growth starts in the geometry
     metric_step: float = 1.0  # of the projection in refinement, relative to the usual one
+    metric_batches: int = 4  # in each pass of refinement, at least, to learn a projection

@@ -35,6 +35,7 @@ from dkmeans.kernels.reference import squared_distances, to_distance
 MAX_PAIR_BYTES = 1 << 22  # work memory of the reference, as float64
 MAX_FEW_CENTERS = 4  # up to here, `scan_few` is faster than `scan`
 NO_DISTANCES = np.empty(0)  # tells the loops not to compute distances
+SHORT_RUN = 128  # rows of a class, on average, up to which all classes are searched at once
 CHUNK_SCORES = 1 << 20  # scores in memory at a time
 
 
@@ -113,6 +114,13 @@ def assign_own_and_rival(
         if packed.panels is None:
             X = X if rows is None else X[rows]
             scores, squares = _scores(X, packed)
+            if len(own) <= SHORT_RUN * len(runs):
+                is_mine = np.zeros(scores.shape, dtype=bool)
+                for run, mine in runs:
+                    is_mine[run, mine] = True
+                own[:] = _nearest(X, packed, scores.copy(), squares, ~is_mine)
+                rival[:] = _nearest(X, packed, scores, squares, is_mine)
+                return
             for run, mine in runs:
                 part = X[run], packed, scores[run], squares[run]
                 own[run], rival[run] = _nearest_own_and_rival(*part, mine)
@@ -141,7 +149,9 @@ def _nearest_own_and_rival(
     own = np.full(len(scores), mine[0])
     if len(mine) > 1:
         own = mine[_nearest(X, packed.take(mine), scores[:, mine], squares)]
-    return own, _nearest(X, packed, scores, squares, barred=mine)
+    barred = np.zeros(scores.shape[1], dtype=bool)
+    barred[mine] = True
+    return own, _nearest(X, packed, scores, squares, barred)
 
 
 def assign_changed(
@@ -276,14 +286,15 @@ def _nearest(
     packed: PackedCenters,
     scores: npt.NDArray[np.floating],
     squares: Floats,
-    barred: Indices | None = None,
+    barred: npt.NDArray[np.bool_] | None = None,
 ) -> Indices:
-    """Find the nearest centre that is not barred, from approximate scores.
+    """Find the nearest centre that is not barred, for all rows or one, from approximate scores.
 
     Overwrites scores.
     """
     if barred is not None:
-        scores[:, barred] = np.inf
+        barred = np.broadcast_to(barred, scores.shape)
+        np.copyto(scores, np.inf, where=barred)
     rows = np.arange(len(scores))
     labels = scores.argmin(axis=1)
     best = scores[rows, labels]
@@ -302,7 +313,7 @@ def _nearest(
         scores[undecided, labels[undecided]] = best[undecided]
         near = ~(scores[undecided] > limit[undecided, None])
         if barred is not None:
-            near[:, barred] = False
+            near &= ~barred[undecided]
         labels[undecided] = _nearest_by_reference(X, packed.centers, undecided, near)
     return labels
 

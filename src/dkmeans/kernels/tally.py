@@ -191,8 +191,12 @@ def add_gaps(own: Indices, rival: Indices, values: Floats, centers: Floats, out:
         loops.add_gaps(own, rival, values, centers, out)
         return
     steps = values[:, None] * (centers[own] - centers[rival])
-    np.add.at(out, own, steps)
-    np.add.at(out, rival, -steps)
+    # As `np.add.at` does, but faster: `bincount` adds terms of the same place in their order.
+    k, d = out.shape
+    rows = np.concatenate([np.arange(k), own, rival])
+    places = (d * rows[:, None] + np.arange(d)).ravel()
+    terms = np.concatenate([out, steps, -steps]).ravel()
+    out[:] = np.bincount(places, terms, k * d).reshape(k, d)
 
 
 def rounded_sums(

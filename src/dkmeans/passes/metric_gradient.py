@@ -120,7 +120,7 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
         nowhere = np.zeros(some.n_features)
         sums = sum_pulls(some, found, counts, costs, pulls, nowhere, self.units)
         products, largest = self._products(some, found, pulls)
-        X = some.X[found.rows]
+        X = some.X if found.some is None else some.X[found.some]
         box = Box(
             X.min(axis=0, initial=np.inf).astype(np.float64),
             X.max(axis=0, initial=-np.inf).astype(np.float64),
@@ -176,18 +176,20 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
         sums, largest, lock = np.zeros((2, d + 1, p)), [0.0], Lock()
 
         def task(tile: slice) -> None:
-            rows = found.rows[tile]
-            gradients = self._row_gradients(some, found, pulls, tile)
+            rows = tile if found.some is None else found.some[tile]  # a slice copies nothing
+            gradients = self._row_gradients(some.X[rows], found, pulls, tile)
             if factors is not None:
                 gradients *= factors[tile][:, None]
             most = float(np.abs(gradients).max(initial=0.0))
             gradients = _rounded(gradients, self.bound)
             values = _rounded(self.geometry.standardised(some.raw[rows]), MAX_DEVIATIONS)
-            copies = np.ones(len(rows)) if times is None else times[tile]
+            copies = np.ones(1) if times is None else times[tile]
             unit = 1.0
             while copies.any():
                 higher = np.floor(copies / MAX_PIECE)
-                terms = gradients * (copies - higher * MAX_PIECE)[:, None]
+                terms = gradients
+                if times is not None:
+                    terms = gradients * (copies - higher * MAX_PIECE)[:, None]
                 product = np.vstack([values.T @ terms, terms.sum(axis=0)]) * unit
                 coarse = np.rint(product / COARSE) * COARSE
                 with lock:  # sums are exact, so the order of tiles does not matter
@@ -200,12 +202,17 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
         for_each(task, _tiles(len(found.rows), d), some.n_threads)
         return sums, largest[0]
 
-    def _row_gradients(self, some: Part, found: RowMargins, pulls: Pulls, tile: slice) -> Floats:
+    def _row_gradients(
+        self, rows: npt.NDArray[np.floating], found: RowMargins, pulls: Pulls, tile: slice
+    ) -> Floats:
         """Return the gradients of the costs of some rows with respect to the projected rows."""
         centers = self.search.prototypes.centers.astype(np.float64)
-        z = some.X[found.rows[tile]].astype(np.float64)
-        gradients = pulls.own[tile, None] * (z - centers[found.own[tile]])
-        gradients += pulls.rival[tile, None] * (z - centers[found.rival[tile]])
+        gradients = np.zeros(rows.shape)
+        for pull, index in ((pulls.own, found.own), (pulls.rival, found.rival)):
+            steps = centers[index[tile]]
+            np.subtract(rows, steps, out=steps)
+            steps *= pull[tile, None]
+            gradients += steps
         return gradients
 
 
