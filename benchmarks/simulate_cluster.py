@@ -1,261 +1,100 @@
 """Simulate fits on clusters that are not at hand: 1,000,000,000 x 128 on 100 and 1,000 workers.
 
-    python benchmarks/simulate_cluster.py            # about five minutes
-    python benchmarks/simulate_cluster.py --quick    # about a minute
+    python benchmarks/simulate_cluster.py            # about ten minutes
+    python benchmarks/simulate_cluster.py --quick    # a few minutes
 
-A discrete-event model of a fit on a Dask cluster, fed by what this script measures on this machine:
-the work per row, the size of the request and of the result of every pass, from a fit in memory with
-one thread; the latency of a call, what calls cost the driver, and the bandwidth between processes,
-from a local cluster; and the time to merge results. Then real fits on 1, 2 and 4 worker processes
-are compared with the model, whose error is printed. Last, the table of large clusters, with what
-would be saved if one cost were zero: the largest one limits the fit.
+`cluster_model.py` is a discrete-event model of a fit on a Dask cluster. This script feeds it with
+what it measures on this machine, call by call, in fits on a cluster of one worker process: the
+seconds of the worker, those of the driver between two calls, what a call takes besides, the bytes
+of requests and results, and the seconds to merge two results. The worker's seconds are split into
+those per call and those per row by a fit of the same rows, each four times: as repeating all rows
+changes nothing, it consists of the same calls. Further measured parts are what a call costs the
+driver, and how much longer work takes while two workers compute at the same time.
+
+Then real fits on 1, 2 and 4 worker processes are compared with the model, twice: by the clock, and
+by processor time, which other programs on the machine disturb less. In processor time, a call takes
+that of the driver and that of the busiest worker, or an equal share of all workers' time for each
+core if there are more workers than cores. All fits take turns, and each call counts with its
+shortest time in all turns; the shortest whole fit is printed beside. `--clock` chooses which times
+the model of the large clusters is fed with. Last, the table of large clusters, with what would be
+saved if one cost were zero: the largest one limits the fit.
 """
 
 import argparse
-import heapq
-import itertools
-import math
 import os
-import pickle
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
+from cluster_model import COSTS, Machine, Simulation, Step, simulate
+from cluster_trace import CLOCKS, Bench, now
 from common import overlapping_blobs, print_result
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
-from dkmeans.runners.local import LocalRunner
 
 warnings.simplefilter("ignore", OverfittingWarning)
-MIN_TREE_WORKERS = 9  # with fewer, the driver merges the results of all workers
-COSTS = ("work", "calls", "transfer", "merge")
+COPIES = 4  # of each row, in the larger fit
+SMALL_BYTES = 1 << 14  # calls with fewer bytes give the latency
+HASH_BYTES = 9.0  # of a row that is sent to be compared: its hash and its class
 
 
-@dataclass(frozen=True)
-class Step:
-    """One pass over the rows."""
-
-    name: str
-    seconds_per_row: float
-    n_rows: int | None  # of a sample; None for all rows
-    sent: float  # bytes of the request, for each worker
-    back: float  # bytes of a worker's result, whatever its number of rows
-    exchanged: float = 0.0  # bytes per row that workers send to each other
+def model_of(k, growth):
+    """Make the estimator that is fitted."""
+    return DiscriminativeKMeans(k, growth=growth, refine=None, metric="euclidean")
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A cluster: what its parts cost.
+@contextmanager
+def a_client(n_workers):
+    """Start worker processes of one thread each."""
+    from distributed import Client, LocalCluster
 
-    Attributes
-    ----------
-    n_workers : int
-        Of one thread each.
-    cores : int
-        Workers that can compute at the same time.
-    latency : float
-        Seconds from a request without work to its answer.
-    dispatch : float
-        Seconds that one call keeps the driver busy.
-    bandwidth : float
-        Bytes per second from or to one process.
-    merging : float
-        Seconds per byte of a result that is merged.
-    start : float
-        Seconds of a fit before its first pass.
-    """
-
-    n_workers: int
-    cores: int
-    latency: float = 0.0
-    dispatch: float = 0.0
-    bandwidth: float = math.inf
-    merging: float = 0.0
-    start: float = 0.0
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
 
 
-@dataclass
-class Server:
-    """Something that does one thing after the other, or a few at a time."""
+def bench(client, file, y, n_features, k, growth):
+    """Prepare fits of the rows of a file."""
+    from big_data import partitioned  # needs pyarrow
 
-    count: int = 1
-    free_at: list[float] = field(default_factory=list)
-
-    def serve(self, now, seconds):
-        """Return when something that arrives now is done."""
-        busy = len(self.free_at) == self.count
-        begin = max(now, heapq.heappop(self.free_at)) if busy else now
-        heapq.heappush(self.free_at, begin + seconds)
-        return begin + seconds
+    n_workers = len(client.scheduler_info()["workers"])
+    with client.as_current():
+        arrays = partitioned(client, str(file), y, n_features, n_workers)
+    return Bench(client, arrays, model_of(k, growth))
 
 
-class Simulation:
-    """Events in the order of time: each is a function of its time, and may plan others."""
-
-    def __init__(self, machine):
-        self._machine, self._events, self._numbers = machine, [], itertools.count()
-        self._driver, self._cores = Server(), Server(machine.cores)
-        self.now = 0.0
-
-    def run(self, steps, n_rows):
-        """Return the seconds of a fit."""
-        self.now = self._machine.start
-        for step in steps:
-            self._pass(step, n_rows)
-        return self.now
-
-    def _at(self, when, event):
-        heapq.heappush(self._events, (when, next(self._numbers), event))
-
-    def _drain(self):
-        while self._events:
-            self.now, _, event = heapq.heappop(self._events)
-            event(self.now)
-
-    def _pass(self, step, n_rows):
-        """Let all workers run a pass, and bring the results together."""
-        m = self._machine
-        rows = (n_rows if step.n_rows is None else min(step.n_rows, n_rows)) / m.n_workers
-        work = rows * step.seconds_per_row
-        exchange = rows * step.exchanged / m.bandwidth
-        asked = m.dispatch + step.sent / m.bandwidth
-        is_tree = m.n_workers >= MIN_TREE_WORKERS
-
-        def arrive(now):
-            self._at(self._cores.serve(now, work), answer)
-
-        def answer(now):
-            ready = now + exchange + m.latency / 2
-            self._at(ready, (lambda when: None) if is_tree else self._collect(step.back))
-
-        for _ in range(m.n_workers):
-            self._at(self._driver.serve(self.now, asked) + m.latency / 2, arrive)
-        self._drain()
-        if is_tree:
-            self._merge_in_groups(step)
-
-    def _merge_in_groups(self, step):
-        """Let one worker of each group collect the results of its group, and send the sum."""
-        m = self._machine
-        count = round(m.n_workers**0.5)
-        most = -(-m.n_workers // count)
-        one = step.back / m.bandwidth + step.back * m.merging
-
-        def lead(now):
-            done = now + m.latency + (most - 1) * one
-            self._at(done + m.latency / 2, self._collect(step.back))
-
-        for _ in range(count):
-            self._at(self._driver.serve(self.now, m.dispatch) + m.latency / 2, lead)
-        self._drain()
-
-    def _collect(self, n_bytes):
-        """Return the event that the driver gets a result and merges it."""
-        m = self._machine
-        seconds = n_bytes / m.bandwidth + n_bytes * m.merging
-
-        def collect(now):
-            self._at(self._driver.serve(now, seconds), lambda when: None)
-
-        return collect
-
-
-def simulate(steps, n_rows, machine):
-    """Return the seconds of a fit, and what would be saved if one cost were zero."""
-    whole = Simulation(machine).run(steps, n_rows)
-    free = {
-        "work": ([replace(step, seconds_per_row=0.0) for step in steps], machine),
-        "calls": (steps, replace(machine, latency=0.0, dispatch=0.0)),
-        "transfer": (steps, replace(machine, bandwidth=math.inf)),
-        "merge": (steps, replace(machine, merging=0.0)),
-    }
-    saved = {
-        name: whole - Simulation(other).run(some, n_rows) for name, (some, other) in free.items()
-    }
-    return whole, saved
-
-
-@dataclass(frozen=True)
-class Note:
-    """What was seen of one call of a fit in memory."""
-
-    name: str
-    seconds: float
-    n_rows: int
-    sent: int
-    back: int
-    exchanged: int = 0
-
-
-class Notebook:
-    """Notes every call of a fit in memory, and the seconds per byte of merges of large results."""
-
-    def __init__(self):
-        self.notes, self.merges = [], []
-        calls = "run", "exchange", "derive", "configure"
-        self._plain = {name: getattr(LocalRunner, name) for name in calls}
-
-    def __enter__(self):
-        for name in self._plain:
-            setattr(LocalRunner, name, self._noted(name))
-        return self
-
-    def __exit__(self, *_):
-        for name, plain in self._plain.items():
-            setattr(LocalRunner, name, plain)
-
-    def _noted(self, method):
-        def call(runner, task):
-            n_rows, exchanged = sum(len(part) for part in runner.parts), 0
-            start = time.process_time()
-            result = self._plain[method](runner, task)
-            seconds = time.process_time() - start
-            back = len(pickle.dumps(result, 5)) if method == "run" else 0
-            if back > 1 << 18:
-                start = time.process_time()
-                task.merge([result, result])
-                self.merges.append((time.process_time() - start) / (2 * back))
-            if method == "exchange":
-                pairs = zip(runner.parts, runner.states, strict=True)
-                exchanged = sum(len(pickle.dumps(task.split(*pair), 5)) for pair in pairs)
-            sent = len(pickle.dumps(task, 5))
-            self.notes.append(Note(type(task).__name__, seconds, n_rows, sent, back, exchanged))
-            return result
-
-        return call
-
-
-def trace(n_rows, n_features, k, growth):
-    """Return the passes of a fit, seconds to merge a byte, and the number of rounds."""
-    X, y = overlapping_blobs(n_rows, n_features)
-    model = DiscriminativeKMeans(k, growth=growth, refine=None, metric="euclidean", n_threads=1)
-    model.fit(X, y)  # compiles
-    with Notebook() as few:
-        model.fit(X[: n_rows // 4], y[: n_rows // 4])
-    with Notebook() as seen:
+def fit_alone(n_features):
+    """Return the seconds of a fit in memory; runs on workers."""
+    X, y = overlapping_blobs(20_000, n_features)
+    model = model_of(64, "paper").set_params(n_threads=1)
+    model.fit(X, y)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
         model.fit(X, y)
-    small = {}  # largest result of each pass on a quarter of the rows
-    for note in few.notes:
-        small[note.name] = max(note.back, small.get(note.name, 0))
-    steps = []
-    for note in seen.notes:
-        # Results that grow with the rows have one entry for each row, and stay on the workers.
-        is_per_row = note.back >= max(note.n_rows, 3 * small.get(note.name, note.back))
-        steps.append(
-            Step(
-                note.name,
-                note.seconds / note.n_rows,
-                None if note.n_rows == n_rows else note.n_rows,
-                note.sent,
-                0 if is_per_row else note.back,
-                note.exchanged / note.n_rows,
-            )
-        )
-    merging = float(np.median(seen.merges)) if seen.merges else 0.0
-    return steps, merging, len(model.history_)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def measure_crowding(client, n_features):
+    """Measure how much longer work takes while two workers compute at the same time."""
+    names = list(client.scheduler_info()["workers"])[:2]
+
+    def longest(some):
+        pending = [client.submit(fit_alone, n_features, workers=[n], pure=False) for n in some]
+        return max(one.result() for one in pending)
+
+    alone = min(longest(names[:1]) for _ in range(3))
+    return max(1.0, min(longest(names) for _ in range(3)) / alone)
 
 
 class Echo:
@@ -266,81 +105,154 @@ class Echo:
         return value
 
 
-def times_of(function, repeats):
-    """Times of a function in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return times
-
-
-def measure_network(client):
-    """Measure latency, what calls cost the driver, and bandwidth, on the workers of a client."""
-    names = list(client.scheduler_info()["workers"])
-    actors = [client.submit(Echo, actor=True, workers=[n], pure=False).result() for n in names]
-    latency = float(np.median(times_of(lambda: actors[0].echo(0).result(), 50)))
-
-    def ask_all():
-        for pending in [actor.echo(0) for actor in actors]:
+def measure_dispatch(client, repeats=300):
+    """Return the seconds of the driver's processor that a call takes."""
+    with client.as_current():
+        actor = client.submit(Echo, actor=True, pure=False).result()
+        actor.echo(0).result()
+        start = time.process_time()
+        for pending in [actor.echo(0) for _ in range(repeats)]:
             pending.result()
+        return (time.process_time() - start) / repeats
 
-    together = float(np.median(times_of(ask_all, 50)))
-    dispatch = max(0.0, together - latency) / max(1, len(actors) - 1)
+
+def measure_bandwidth(client, repeats=5):
+    """Return the bytes per second to a worker and back, by each clock."""
     block = np.zeros(1 << 22)
-    both_ways = min(times_of(lambda: actors[0].echo(block).result(), 5)) - latency
-    return {"latency": latency, "dispatch": dispatch, "bandwidth": 2 * block.nbytes / both_ways}
+    with client.as_current():
+        actor = client.submit(Echo, actor=True, pure=False).result()
+        times = []
+        for _ in range(repeats + 1):
+            start = now()
+            actor.echo(block).result()
+            times.append(now() - start)
+    return dict(zip(CLOCKS, 2 * block.nbytes / np.min(times[1:], axis=0), strict=True))
 
 
-def real_fit(client, file, y, n_features, k, growth):
-    """Least time of two fits on the workers of a client, after one that compiles."""
-    from big_data import partitioned  # needs pyarrow
+def seconds_to_sort(n=1 << 20):
+    """Return the seconds per row to sort hashes by their receivers."""
+    from dkmeans.passes.contract import HashedRows
 
-    n_workers = len(client.scheduler_info()["workers"])
-    arrays = partitioned(client, str(file), y, n_features, n_workers)
-    model = DiscriminativeKMeans(k, growth=growth, refine=None, metric="euclidean")
-    model.fit(*arrays)
-    return min(times_of(lambda: model.fit(*arrays), 2))
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(0, 2**63, n).astype(np.uint64)
+    rows = HashedRows(hashes, np.zeros(n, np.uint8))
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        rows.by_range(100)
+        times.append(time.process_time() - start)
+    return min(times) / n
 
 
-def compare(steps, n_rows, n_features, k, growth, merging, cores, folder):
-    """Fit on 1, 2 and 4 real workers, and simulate the same; returns the network as well."""
-    from distributed import Client, LocalCluster
+def partners(names, others):
+    """Return, for each name, the index of its partner in another list; -1 if it has none."""
+    found = np.full(len(names), -1)
+    for here, there, size in SequenceMatcher(None, names, others, False).get_matching_blocks():
+        found[here : here + size] = np.arange(there, there + size)
+    return found
 
+
+def steps_of(once, repeated, n_rows, clock, cores):
+    """Split the worker's time in each call by two fits that consist of the same calls.
+
+    If a sample is planned in other steps, the time of a call without partner is all per row.
+    """
+    few, many = (one.times(clock, cores) for one in (once, repeated))
+    names = ([call.name for call in one.sizes] for one in (repeated, once))
+    steps, sorting = [], seconds_to_sort()
+    both = zip(repeated.sizes, repeated.n_rows, partners(*names), strict=True)
+    for at, (call, rows, other) in enumerate(both):
+        rows = rows or COPIES * n_rows  # partitions that are not parts yet
+        less = 0 if other < 0 else once.n_rows[other] or n_rows
+        seconds = 0.0 if other < 0 else few.work[other]
+        per_row = max(0.0, many.work[at] - seconds) / (rows - less) if rows > less else 0.0
+        per_call = max(0.0, many.work[at] - rows * per_row)
+        is_exchange = call.name.startswith("SplitRows")
+        steps.append(
+            Step(
+                call.name,
+                per_call,
+                per_row,
+                None if rows == COPIES * n_rows else rows / COPIES,
+                call.sent,
+                call.back,
+                call.merging,
+                HASH_BYTES if is_exchange else 0.0,
+                sorting if is_exchange else 0.0,
+                float(many.before[at]),
+            )
+        )
+    return steps
+
+
+def least_call(calls, besides):
+    """Return what a call with few bytes takes besides its work."""
+    small = [call.sent + call.back < SMALL_BYTES for call in calls]
+    return max(0.0, float(np.median(besides[small])))
+
+
+def measure(n_rows, n_features, k, growth, repeats, folder):
+    """Compare real fits on 1, 2 and 4 workers with simulated ones; returns the parts as well."""
     X, y = overlapping_blobs(n_rows, n_features)
-    few, found, network, start = n_rows // 20, {}, None, 0.0
-    file = folder / f"{growth}.f4"
-    X.tofile(file)
-    print(f"\n{'workers':>8s}{'real':>10s}{'simulated':>12s}{'error':>9s}")
-    for n_workers in (1, 2, 4):
-        with (
-            LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            if n_workers != 1 or network is None:
-                network = measure_network(client)
-            machine = Machine(n_workers, min(cores, n_workers), merging=merging, **network)
-            real = real_fit(client, file, y, n_features, k, growth)
-            if n_workers == 1:  # what a fit takes apart from its passes, from one with few rows
-                least = real_fit(client, file, y[:few], n_features, k, growth)
-                start = max(0.0, least - Simulation(machine).run(steps, few))
-        simulated = Simulation(replace(machine, start=start)).run(steps, n_rows)
-        found[n_workers] = round(100 * (simulated / real - 1), 1)
-        print(f"{n_workers:8d}{real:10.2f}{simulated:12.2f}{found[n_workers]:8.1f}%", flush=True)
-    return found, network | {"start": start}
+    files = {1: folder / "once.f4", COPIES: folder / "repeated.f4"}
+    for copies, file in files.items():
+        np.tile(X, (copies, 1)).tofile(file)
+    y_many, cores = np.tile(y, COPIES), len(os.sched_getaffinity(0))
+    with ExitStack() as ending:
+        clients = {n: ending.enter_context(a_client(n)) for n in (1, 2, 4)}
+        dispatch = min(measure_dispatch(clients[1]) for _ in range(5))
+        bandwidth = measure_bandwidth(clients[1])
+        crowding = measure_crowding(clients[2], n_features)
+        once = bench(clients[1], files[1], y, n_features, k, growth)
+        real = {
+            n: bench(client, files[COPIES], y_many, n_features, k, growth)
+            for n, client in clients.items()
+        }
+        for _ in range(repeats):
+            for one in (once, *real.values()):
+                one.turn()
+    calls, parts, errors = real[1].sizes, {}, {}
+    for one in real.values():
+        assert [call.name for call in one.sizes] == [call.name for call in calls]
+    waiting = least_call(calls, real[1].times("wall", cores).besides)
+    for clock in CLOCKS:
+        many = real[1].times(clock, cores)
+        steps = steps_of(once, real[1], n_rows, clock, cores)
+        least = least_call(calls, many.besides)
+        busy = least if clock == "processor" else min(least, dispatch)
+        network = {"latency": least - busy, "dispatch": busy, "bandwidth": bandwidth[clock]}
+        network["end"] = many.end
+        errors[clock] = compare(steps, n_rows, network, real, clock, cores, crowding)
+        parts[clock] = steps, network | {"latency": max(0.0, waiting - busy)}
+    return parts, {"error %": errors, "crowding": round(crowding, 2)}
 
 
-def table(steps, n_rows, network, merging, workers):
+def compare(steps, n_rows, network, real, clock, cores, crowding):
+    """Print the times of real and simulated fits, and return the errors in percent."""
+    found = {}
+    print(f"\n{clock} time\n{'workers':>8s}{'shortest fit':>14s}{'its calls':>11s}", end="")
+    print(f"{'simulated':>11s}{'error':>9s}   work of these, real and simulated")
+    # Samples are drawn with all copies of a row.
+    steps = [s if s.n_rows is None else replace(s, n_rows=COPIES * s.n_rows) for s in steps]
+    for n, one in real.items():
+        machine = Machine(n, min(cores, n), crowding if clock == "wall" else 1.0, **network)
+        simulated = Simulation(machine).run(steps, COPIES * n_rows)
+        seconds = one.times(clock, cores).total
+        found[n] = round(100 * (simulated / seconds - 1), 1)
+        print(f"{n:8d}{one.fit:14.2f}{seconds:11.2f}{simulated:11.2f}{found[n]:8.1f}%", end="")
+        idle = [replace(step, per_call=0.0, per_row=0.0, sorting=0.0) for step in steps]
+        work = simulated - Simulation(machine).run(idle, COPIES * n_rows)
+        print(f"{one.times(clock, cores).work.sum():11.2f}{work:8.2f}", flush=True)
+    return found
+
+
+def table(steps, n_rows, network, workers):
     """Print what large clusters would take, and what limits them."""
     found = {}
     print(f"\n{n_rows:,} rows\n{'workers':>8s}{'seconds':>10s}", end="")
     print("".join(f"{name:>10s}" for name in COSTS) + "   limited by")
     for n_workers in workers:
-        machine = Machine(n_workers, n_workers, merging=merging, **network)
-        whole, saved = simulate(steps, n_rows, machine)
+        whole, saved = simulate(steps, n_rows, Machine(n_workers, n_workers, **network))
         limit = max(saved, key=saved.get)
         print(f"{n_workers:8d}{whole:10.1f}" + "".join(f"{saved[c]:10.1f}" for c in COSTS), end="")
         print(f"   {limit}", flush=True)
@@ -353,33 +265,37 @@ def table(steps, n_rows, network, merging, workers):
 def main():
     """Measure, compare with real fits, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the measured rows")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and turns")
     parser.add_argument("--rows", type=int, default=1_000_000_000, help="of the simulated fits")
     parser.add_argument("--workers", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--growth", nargs="+", default=["paper", "best"])
     parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="times that the table is made of"
+    )
+    parser.add_argument(
         "--bandwidth", type=float, default=1.25e9, help="of a large network, bytes/s"
     )
     given = parser.parse_args()
-    n_features, k, n_rows = 128, 256, 30_000 if given.quick else 300_000
-    cores, result = len(os.sched_getaffinity(0)), {}
+    n_features, k, result = 128, 256, {}
+    n_rows, repeats = (40_000, 3) if given.quick else (75_000, 8)
     for growth in given.growth:
-        print(f"\ngrowth={growth!r}, {n_features} features, {k} clusters; {n_rows:,} rows measured")
-        steps, merging, rounds = trace(n_rows, n_features, k, growth)
+        print(f"\ngrowth={growth!r}, {n_features} features, {k} clusters; ", end="")
+        print(f"{COPIES * n_rows:,} rows measured", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            place = merging, cores, Path(folder)
-            errors, network = compare(steps, n_rows, n_features, k, growth, *place)
-        costs = network | {"nanoseconds to merge a byte": 1e9 * merging}
-        per_row = sum(step.seconds_per_row for step in steps if step.n_rows is None)
-        print(f"\nmeasured: {1e9 * per_row:.0f} ns of work per row, {len(steps)} passes", end="")
-        print(f", {rounds} rounds; " + ", ".join(f"{n} {v:.3g}" for n, v in costs.items()))
+            place = repeats, Path(folder)
+            parts, check = measure(n_rows, n_features, k, growth, *place)
+        steps, network = parts[given.clock]
+        per_row = sum(step.per_row for step in steps if step.n_rows is None)
+        sums = sum(step.back for step in steps) / 1e6
+        print(f"\nmeasured: {1e9 * per_row:.0f} ns of work per row, {len(steps)} calls", end="")
+        print(f" with {sums:.1f} MB of results; crowding {check['crowding']}; ", end="")
+        print(", ".join(f"{name} {value:.3g}" for name, value in network.items()))
         network["bandwidth"] = min(network["bandwidth"], given.bandwidth)
-        found = table(steps, given.rows, network, merging, given.workers)
-        result[growth] = {
-            "error %": errors,
+        found = table(steps, given.rows, network, given.workers)
+        result[growth] = check | {
             "seconds per row": per_row,
-            "passes": len(steps),
-            "costs": costs,
+            "calls": len(steps),
+            "network": network,
             "workers": found,
         }
     print_result({"simulation": result, "rows": given.rows, "features": n_features})

@@ -2,13 +2,14 @@
 
     python benchmarks/text.py    # 1,000,000 x 100,000: about half an hour, 3 GB of disk
     python benchmarks/text.py --rows 100000    # minutes
+    python benchmarks/text.py --rows 50000 --classes 20 --ways blocks
 
 Rows are like tf-idf vectors of documents: about 100 of 100,000 words, which are drawn from a Zipf
-distribution, and from topics, of which each of two classes has 50; as many words are from any
-other topic. They are float32 in CSR files of 10,000 rows. Every fit is a process of its
-own: with blocks, on two Dask workers of one thread each, and `MiniBatchKMeans` on the rows of each
-class at length one, with as many centres in all. The error is that of the nearest prototype on
-rows of other files. Memory is the peak of each process, as the operating system counts it, with
+distribution, and from 100 topics, of which each of two classes (`--classes`) has 50; as many words
+are from any other topic. They are float32 in CSR files of 10,000 rows. Every fit is a process of
+its own: with blocks, on two Dask workers of one thread each, and `MiniBatchKMeans` on the rows of
+each class at length one, with as many centres in all. The error is that of the nearest prototype
+on rows of other files. Memory is the peak of each process, as the operating system counts it, with
 the pages of temporary files that are mapped at that time.
 """
 
@@ -30,7 +31,7 @@ from common import print_result
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 
 warnings.simplefilter("ignore", OverfittingWarning)
-N_WORDS, N_CLASSES, TOPICS, TOPIC_WORDS, TOKENS = 100_000, 2, 50, 2000, 125
+N_WORDS, N_TOPICS, TOPIC_WORDS, TOKENS = 100_000, 100, 2000, 125
 FILE_ROWS, K = 10_000, 200
 SHARES = 0.8, 0.88  # up to the first, words are from the language; up to the second, from the topic
 WAYS = ("blocks", "two workers", "k-means per class")
@@ -42,11 +43,11 @@ def language():
     rng = np.random.default_rng(0)
     common = 1 / (np.arange(N_WORDS) + 2.7)
     topic = 1 / (np.arange(TOPIC_WORDS) + 2.7)
-    words = rng.integers(0, N_WORDS, (N_CLASSES * TOPICS, TOPIC_WORDS))
+    words = rng.integers(0, N_WORDS, (N_TOPICS, TOPIC_WORDS))
     return np.cumsum(common / common.sum()), np.cumsum(topic / topic.sum()), words
 
 
-def documents(n, seed):
+def documents(n, n_classes, seed):
     """Draw rows and their classes."""
     common, topic, words = language()
     rng = np.random.default_rng((1, seed))
@@ -65,15 +66,16 @@ def documents(n, seed):
     frequency = np.diff(common, prepend=0.0)
     idf = 1 + np.log(1 / (TOKENS * frequency + 1e-4)).clip(0)  # about that of so many tokens
     X.data = ((1 + np.log(X.data)) * idf[X.indices]).astype(np.float32)
-    return X, about % N_CLASSES
+    return X, about % n_classes
 
 
-def write(folder, n):
+def write(folder, n, n_classes):
     """Write files of rows and labels, and as many as a tenth of them to test."""
     for name, first, rows in (("train", 0, n), ("test", 10**6, max(FILE_ROWS, n // 20))):
         (folder / name).mkdir()
         for number in range(-(-rows // FILE_ROWS)):
-            X, y = documents(min(FILE_ROWS, rows - number * FILE_ROWS), first + number)
+            some = min(FILE_ROWS, rows - number * FILE_ROWS)
+            X, y = documents(some, n_classes, first + number)
             sp.save_npz(folder / name / f"{number:04d}.npz", X, compressed=False)
             np.save(folder / name / f"{number:04d}.npy", y)
 
@@ -149,7 +151,8 @@ def fit_per_class(folder, growth):
     from sklearn.preprocessing import normalize
 
     start = time.perf_counter()
-    models = {c: MiniBatchKMeans(K // N_CLASSES, random_state=0) for c in range(N_CLASSES)}
+    n_classes = 1 + max(int(y.max()) for _, y in batches(folder / "train"))
+    models = {c: MiniBatchKMeans(K // n_classes, random_state=0) for c in range(n_classes)}
     waiting = {c: [] for c in models}
     for X, y in [*batches(folder / "train"), (None, None)]:
         for c, model in models.items():
@@ -159,7 +162,7 @@ def fit_per_class(folder, growth):
                 model.partial_fit(sp.vstack(waiting[c], format="csr"))
                 waiting[c].clear()
     centers = np.concatenate([model.cluster_centers_ for model in models.values()])
-    model = PerClass(centers, np.repeat(np.arange(N_CLASSES), K // N_CLASSES))
+    model = PerClass(centers, np.repeat(np.arange(n_classes), K // n_classes))
     return model, time.perf_counter() - start, {"process": peak()}
 
 
@@ -177,6 +180,7 @@ def main():
     """Write the files, fit in all ways, print a table and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--classes", type=int, default=2)
     parser.add_argument("--growth", default="best", choices=("best", "paper"))
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--folder", type=Path, help="where temporary files go")
@@ -188,9 +192,10 @@ def main():
     result = {}
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="text-") as place:
         folder = Path(place)
-        write(folder, given.rows)
+        write(folder, given.rows, given.classes)
         X, _ = next(batches(folder / "train"))
-        print(f"{given.rows:,} x {N_WORDS:,}, {X.nnz / X.shape[0]:.0f} values a row, {K} centres")
+        print(f"{given.rows:,} x {N_WORDS:,}, {X.nnz / X.shape[0]:.0f} values a row, ", end="")
+        print(f"{given.classes} classes, {K} centres")
         print(f"{'':20s}{'seconds':>10s}{'error':>9s}   MiB at the peak")
         for way in given.ways:
             command = [sys.executable, __file__, "--one", way, "--folder", place]
@@ -200,7 +205,9 @@ def main():
             one = result[way] = json.loads(done.stdout.splitlines()[-1])
             memory = ", ".join(f"{name} {value:,}" for name, value in one["MiB"].items())
             print(f"{way:20s}{one['seconds']:10.1f}{one['error']:9.4f}   {memory}", flush=True)
-    print_result({"text": result, "rows": given.rows, "growth": given.growth})
+    print_result(
+        {"text": result, "rows": given.rows, "classes": given.classes, "growth": given.growth}
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.geometry import AUTO, LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
 from dkmeans.growth.rules import Continuation, FirstMetric, Rules
@@ -293,6 +294,10 @@ def _digest(how: Continuation, start: Start | None) -> str:
     """Hash what a fit starts from."""
     digest = hashlib.sha256(how.value.encode())
     if start is not None:
-        for part in (start.prototypes.centers, start.prototypes.ids, *start.earlier_rows.sums):
+        for part in (
+            start.prototypes.centers,
+            start.prototypes.ids,
+            *dense(start.earlier_rows.sums),
+        ):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

@@ -12,6 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.exact.record import Record
+from dkmeans.exact.sparse_sums import (
+    SparseSums,
+    Sums,
+    add_runs,
+    dense,
+    dense_chunks,
+    joined,
+    merged,
+)
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 
@@ -29,7 +38,7 @@ class GroupSums(Record):
 
     keys: Indices  # shape (g,)
     weights: Floats  # shape (s, g)
-    sums: Floats  # shape (s, g, d)
+    sums: Sums  # shape (s, g, d)
     squares: Floats  # shape (s', g): weighted squared distances to the centre
 
     @staticmethod
@@ -40,16 +49,16 @@ class GroupSums(Record):
         keys = np.unique(np.concatenate([one.keys for one in several]))
         first, g = several[0], len(keys)
         s, d = len(first.weights), first.sums.shape[2]
-        squares = np.zeros((len(first.squares), g))
-        whole = GroupSums(keys, np.zeros((s, g)), np.zeros((s, g, d)), squares)
+        weights, squares = np.zeros((s, g)), np.zeros((len(first.squares), g))
+        placed: list[tuple[Sums, Indices | slice]] = []
         for one in several:
             at: Indices | slice = slice(None)  # a slice needs no temporary arrays
             if len(one.keys) < g:
                 at = np.searchsorted(keys, one.keys)
-            whole.weights[:, at] += one.weights
-            whole.sums[:, at] += one.sums
-            whole.squares[:, at] += one.squares
-        return whole
+            weights[:, at] += one.weights
+            squares[:, at] += one.squares
+            placed.append((one.sums, at))
+        return GroupSums(keys, weights, merged(placed, (s, g, d)), squares)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle only values that are not zero, where they are few: sums of sparse rows."""
@@ -94,7 +103,7 @@ class GroupSums(Record):
         return type(self)(
             self.keys[starts],
             np.add.reduceat(self.weights, starts, axis=1),
-            np.add.reduceat(self.sums, starts, axis=1),
+            add_runs(self.sums, starts),
             np.add.reduceat(self.squares, starts, axis=1),
         )
 
@@ -108,8 +117,10 @@ class _Packed:
     values: Floats
 
     @classmethod
-    def of(cls, array: Floats) -> "_Packed | Floats":
+    def of(cls, array: Sums) -> "_Packed | Sums":
         """Pack an array, unless it is small or has many values."""
+        if isinstance(array, SparseSums):
+            return array
         if array.size < MIN_PACKED or np.count_nonzero(array) > MAX_FILLED * array.size:
             return array
         flat = array.reshape(-1)
@@ -124,9 +135,7 @@ class _Packed:
         return array
 
 
-def _unpickled(
-    keys: Indices, weights: Floats, sums: _Packed | Floats, squares: Floats
-) -> GroupSums:
+def _unpickled(keys: Indices, weights: Floats, sums: _Packed | Sums, squares: Floats) -> GroupSums:
     unpacked = sums.unpacked() if isinstance(sums, _Packed) else sums
     return GroupSums(keys, weights, unpacked, squares)
 
@@ -160,7 +169,7 @@ class Tally:
     cells: Indices  # shape (g,)
     classes: Indices  # shape (g,)
     weights: Floats  # shape (s, g): N, the weight of each group
-    sums: Floats  # shape (s, g, d): S, the sum of its rows times their weights
+    sums: Sums  # shape (s, g, d): S, the sum of its rows times their weights
     squares: Floats  # shape (s, g): weighted squared distances to the centre
 
     def __len__(self) -> int:
@@ -184,7 +193,7 @@ class Tally:
             self.cells[starts],
             self.classes[starts],
             np.add.reduceat(self.weights, starts, axis=1),
-            np.add.reduceat(self.sums, starts, axis=1),
+            add_runs(self.sums, starts),
             np.add.reduceat(self.squares, starts, axis=1),
         )
 
@@ -194,7 +203,7 @@ class Tally:
             self.cells,
             self.classes,
             self.weights - other.weights,
-            self.sums - other.sums,
+            _difference(self.sums, other.sums),
             self.squares - other.squares,
         )
 
@@ -210,7 +219,7 @@ class Tally:
             cells,
             classes,
             np.concatenate([self.weights, other.weights], axis=1),
-            np.concatenate([self.sums, other.sums], axis=1),
+            joined([self.sums, other.sums]),
             np.concatenate([self.squares, other.squares], axis=1),
         )
         return both.take(np.lexsort((classes, cells)))
@@ -232,7 +241,16 @@ class Tally:
     @property
     def means(self) -> Floats:
         """Mean S / N of each group."""
-        return ratio(self.sums, self.weights[:, :, None])
+        found = np.zeros(self.sums.shape[1:])
+        for some, sums in dense_chunks(self.sums):
+            found[some] = ratio(sums, self.weights[:, some, None])
+        return found
+
+
+def _difference(one: Sums, two: Sums) -> Sums:
+    if isinstance(one, SparseSums) and isinstance(two, SparseSums):
+        return one - two
+    return dense(one) - dense(two)
 
 
 def by_group(codes: Indices) -> tuple[Indices, Indices]:

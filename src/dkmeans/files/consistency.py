@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.files.container import Arrays
 from dkmeans.files.refusal import require
 from dkmeans.files.table_columns import codes
@@ -56,10 +57,11 @@ def check_earlier_rows(earlier: EarlierRows, prototypes: Prototypes) -> None:
     n = len(earlier.classes)
     require(earlier.ids.dtype == np.int64 and earlier.ids.shape == (n,), wrong)
     require(earlier.weights.dtype == np.float64 and earlier.weights.shape == (2, n), wrong)
-    require(earlier.sums.dtype == np.float64, wrong)
-    require(earlier.sums.shape == (2, n, prototypes.centers.shape[1]), wrong)
+    sums = dense(earlier.sums)
+    require(sums.dtype == np.float64, wrong)
+    require(sums.shape == (2, n, prototypes.centers.shape[1]), wrong)
     require(bool(np.isin(earlier.ids, prototypes.ids).all()), wrong)
-    require(bool(np.isfinite(earlier.sums).all() and np.isfinite(earlier.weights).all()), wrong)
+    require(bool(np.isfinite(sums).all() and np.isfinite(earlier.weights).all()), wrong)
     require(bool((earlier.weights[0] > 0).all()), wrong)
     pairs = np.unique(np.stack([earlier.ids, earlier.classes]), axis=1) if n else earlier.ids[None]
     require(pairs.shape[1] == n, wrong)

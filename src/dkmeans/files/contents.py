@@ -8,6 +8,7 @@ import numpy.typing as npt
 from dkmeans.data import validation
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.files import calibrated, class_labels, learned_metric, waypoints
 from dkmeans.files.consistency import (
     REFERENCES,
@@ -50,7 +51,7 @@ def describe(
         "memory_ids": earlier.ids,
         "memory_class_codes": earlier.classes.astype(np.int64),
         "memory_weights": earlier.weights,
-        "memory_sums": earlier.sums,
+        "memory_sums": dense(earlier.sums),
     }
     arrays |= learned_metric.describe(fitted.geometry)
     if with_labels:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.files.consistency import check_earlier_rows, check_prototypes
 from dkmeans.files.container import Arrays, Document
 from dkmeans.files.refusal import require
@@ -43,7 +44,7 @@ def describe(path: GrowthPath, classes: npt.NDArray[Any]) -> tuple[Arrays, Docum
         "memory_ids": np.concatenate([e.ids for e in earlier]),
         "memory_class_codes": np.concatenate([e.classes for e in earlier]).astype(np.int64),
         "memory_weights": np.concatenate([e.weights for e in earlier], axis=1),
-        "memory_sums": np.concatenate([_padded(e.sums, width) for e in earlier], axis=1),
+        "memory_sums": np.concatenate([_padded(dense(e.sums), width) for e in earlier], axis=1),
     }
     arrays |= _describe_spaces([point.geometry for point in points], width)
     tables = {

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.exact.group_sums import Tally
+from dkmeans.exact.sparse_sums import SparseSums, Sums, dense, dense_chunks, joined, mapped
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import product, two_parts
 from dkmeans.kernels.reference import squared_distances
@@ -26,7 +27,7 @@ class EarlierRows:
     ids: npt.NDArray[np.int64]  # shape (m,): ids of the prototypes
     classes: Indices  # shape (m,)
     weights: Floats  # shape (2, m)
-    sums: Floats  # shape (2, m, d)
+    sums: Sums  # shape (2, m, d)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,7 +39,7 @@ class EarlierRows:
             prototypes.ids[groups.cells],
             groups.classes,
             two_parts(groups.weights),
-            two_parts(groups.sums),
+            mapped(two_parts, groups.sums),
         )
 
     def take(self, which: Indices | npt.NDArray[np.bool_]) -> Self:
@@ -53,7 +54,7 @@ class EarlierRows:
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.classes, other.classes]),
             np.concatenate([self.weights, other.weights], axis=1),
-            np.concatenate([self.sums, other.sums], axis=1),
+            joined([self.sums, other.sums]),
         )
 
     def estimated(self, share: float) -> Self:
@@ -62,7 +63,8 @@ class EarlierRows:
 
     def forgetting(self, factor: float) -> Self:
         """Multiply by a factor, and drop entries whose weight has become negligible."""
-        weights, sums = _times(self.weights, factor), _times(self.sums, factor)
+        weights = _times(self.weights, factor)
+        sums = mapped(lambda some: _times(some, factor), self.sums)
         faded = replace(self, weights=weights, sums=sums)
         return faded.take(faded.weights[0] >= MIN_WEIGHT)
 
@@ -83,7 +85,7 @@ class EarlierRows:
             ids[starts],
             classes[starts],
             _add_runs(self.weights[:, order], starts),
-            _add_runs(self.sums[:, order], starts),
+            _add_sum_runs(self.sums[:, order], starts),
         )
 
     def cells(self, prototypes: Prototypes) -> Indices:
@@ -104,14 +106,18 @@ class EarlierRows:
 
     def squares(self, prototypes: Prototypes) -> Floats:
         """Return the weighted squared distance of each mean to the centre of its prototype."""
-        means = self.sums[0] / self.weights[0][:, None]
-        centers = prototypes.centers[self.cells(prototypes)]
-        return self.weights[0] * squared_distances(means, centers) if len(self) else np.zeros(0)
+        found, cells = np.zeros(len(self)), self.cells(prototypes)
+        for some, sums in dense_chunks(self.sums) if len(self) else ():
+            weights = self.weights[0][some]
+            means = sums[0] / weights[:, None]
+            found[some] = weights * squared_distances(means, prototypes.centers[cells[some]])
+        return found
 
     def _by_prototype(self) -> dict[int, list[tuple[int, bytes, bytes]]]:
         found: dict[int, list[tuple[int, bytes, bytes]]] = {}
         for e in np.lexsort((self.classes, self.ids)):
-            entry = (int(self.classes[e]), self.weights[:, e].tobytes(), self.sums[:, e].tobytes())
+            sums = dense(self.sums[:, e : e + 1])
+            entry = (int(self.classes[e]), self.weights[:, e].tobytes(), sums.tobytes())
             found.setdefault(int(self.ids[e]), []).append(entry)
         return found
 
@@ -120,6 +126,17 @@ def _times(parts: Floats, factor: float) -> Floats:
     """Multiply numbers in two parts by a factor."""
     high, rest = product(parts[0], np.full(parts[0].shape, factor))
     return two_parts(np.stack([high, rest + parts[1] * factor]))
+
+
+def _add_sum_runs(sums: Sums, starts: Indices) -> Sums:
+    """Do what `_add_runs` does, for sums that may be sparse."""
+    if not isinstance(sums, SparseSums):
+        return _add_runs(sums, starts)
+    ends = np.append(starts[1:], sums.shape[1])
+    zero = np.zeros(1, dtype=np.intp)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    runs = (dense(sums[:, start:end]) for start, end in pairs)
+    return joined([SparseSums.of_dense(_add_runs(run, zero)) for run in runs])
 
 
 def _add_runs(parts: Floats, starts: Indices) -> Floats:

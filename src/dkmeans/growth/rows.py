@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.grids import EarlierSums, Grids, Scale
 from dkmeans.exact.group_sums import GroupSums, Tally
+from dkmeans.exact.sparse_sums import dense_chunks, mapped
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices
@@ -419,7 +420,7 @@ class Rows:
             earlier.cells(prototypes),
             earlier.classes,
             weights[:, :, 0],
-            cut(earlier.sums[0], self.grids.features(), earlier.sums[1]),
+            mapped(lambda sums: cut(sums[0], self.grids.features(), sums[1]), earlier.sums),
             cut(squares[:, None], self._square_grid.units)[:, :, 0],
         )
 
@@ -494,5 +495,5 @@ def _share(wrong: float, whole: float) -> float:
 def _earlier_sums(earlier: EarlierRows | None) -> EarlierSums | None:
     if earlier is None or not len(earlier):
         return None
-    bounds = np.abs(earlier.sums[0]).max(axis=0)
+    bounds = np.max([np.abs(some[0]).max(axis=0) for _, some in dense_chunks(earlier.sums)], axis=0)
     return EarlierSums(len(earlier), bounds, float(earlier.weights[0].max()))

@@ -166,7 +166,10 @@ class Relabel(EffectPass):
 
     def archived(self, store: Callable[[Indices], Indices]) -> Self:
         """Put the rows and classes into the store."""
-        return replace(self, rows=store(self.rows), classes=store(self.classes))
+        rows, classes = store(self.rows), store(self.classes)
+        if rows is self.rows and classes is self.classes:
+            return self
+        return replace(self, rows=rows, classes=classes)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from threading import Lock
 import numpy as np
 import scipy.sparse as sp
 
+from dkmeans.exact import sparse_sums
 from dkmeans.exact.grids import SquareGrid
 from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_group
+from dkmeans.exact.sparse_sums import Sums
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
-from dkmeans.kernels.tally import add_sums, group_sums, group_totals
+from dkmeans.kernels.tally import Scattered, Summed, add_sums, group_sums, group_totals
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import NO_CELL
 
@@ -28,7 +30,7 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
     grids, w, loops, lock = part.grids, part.weights, part.loops, Lock()
     feature_units, weight_units = grids.features(), grids.weights()
     s, g, d = grids.n_slices, len(keys), part.n_features
-    weights, sums = np.zeros((s, g)), np.zeros((s, g, d))
+    weights, sums = np.zeros((s, g)), _Summed((s, g, d), part)
 
     def task(tile: slice) -> None:
         order, starts = by_group(codes[tile])
@@ -38,14 +40,14 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
         order = order + tile.start if rows is None else rows[tile][order]
         tile_sums = group_sums(part.X, w, order, starts, feature_units, loops)
         with lock:  # sums are exact, so the order of tiles does not matter
-            add_sums(sums, at, tile_sums)
+            sums.add(at, tile_sums)
             if w is None:
                 weights[0, at] += np.diff(np.append(starts, len(order)))
             else:
                 weights[:, at] += group_totals(w, weight_units, order, starts)
 
     part.for_tiles(task, 1, len(codes), weighted=w is not None)
-    return GroupSums(keys, weights, sums, np.zeros((grids.n_square_slices, g)))
+    return GroupSums(keys, weights, sums.found(), np.zeros((grids.n_square_slices, g)))
 
 
 def sum_moves(part: Part, before: Indices, after: Indices) -> GroupSums:
@@ -71,7 +73,7 @@ def sum_shares(part: Part, codes: Indices, rows: Indices, shares: Floats) -> Gro
     grids, loops, lock = part.grids, part.loops, Lock()
     units, weight_units = grids.features(1), grids.weights(1)
     s, g, d = grids.n_slices + 1, len(keys), part.n_features
-    weights, sums = np.zeros((s, g)), np.zeros((s, g, d))
+    weights, sums = np.zeros((s, g)), _Summed((s, g, d), part)
 
     def task(tile: slice) -> None:
         order, starts = by_group(groups[tile])
@@ -81,11 +83,11 @@ def sum_shares(part: Part, codes: Indices, rows: Indices, shares: Floats) -> Gro
         tile_sums = group_sums(part.X[tile], everywhere[tile], order, starts, units, loops)
         tile_weights = group_totals(everywhere[tile], weight_units, order, starts)
         with lock:
-            add_sums(sums, at, tile_sums)
+            sums.add(at, tile_sums)
             weights[:, at] += tile_weights
 
     part.for_tiles(task, 1, weighted=True)
-    return GroupSums(keys, weights, sums, np.zeros((s, g)))
+    return GroupSums(keys, weights, sums.found(), np.zeros((s, g)))
 
 
 def sum_squares(part: Part, squares: Floats, codes: Indices, grid: SquareGrid) -> KeyedSums:
@@ -111,6 +113,27 @@ def sum_squares(part: Part, squares: Floats, codes: Indices, grid: SquareGrid) -
 
     part.for_tiles(task, 1)
     return KeyedSums(keys, found)
+
+
+class _Summed:
+    """Sums of the groups of a part: without zeros if its rows are sparse and groups are many."""
+
+    def __init__(self, shape: tuple[int, int, int], part: Part) -> None:
+        is_sparse = sp.issparse(part.X) and np.prod(shape) >= sparse_sums.MIN_SPARSE_VALUES
+        self._builder = sparse_sums.SumBuilder(shape) if is_sparse else None
+        self._array = np.zeros((0,) if is_sparse else shape)
+
+    def add(self, at: Indices, sums: Summed) -> None:
+        """Add the sums of some groups."""
+        if self._builder is not None:
+            assert isinstance(sums, Scattered)
+            self._builder.add(at, sums)
+        else:
+            add_sums(self._array, at, sums)
+
+    def found(self) -> Sums:
+        """Return the sums."""
+        return self._array if self._builder is None else self._builder.sums()
 
 
 def present(codes: Indices) -> Indices:

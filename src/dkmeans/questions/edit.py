@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.fitted import Fitted
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats
@@ -38,7 +39,7 @@ def merge(model: Fitted, ids: Ids) -> Fitted:
     own = (earlier.ids == before.ids[heir]) & (earlier.classes == before.classes[heir])
     centers = before.centers.copy()
     if own.any():
-        centers[heir] = (earlier.sums[0, own] / earlier.weights[0, own][:, None])[0]
+        centers[heir] = (dense(earlier.sums[:, own])[0] / earlier.weights[0, own][:, None])[0]
     sizes[heir] = sizes[chosen].sum()
     stay = np.setdiff1d(np.arange(len(before)), gone)
     return _edited(model, replace(before, centers=centers).take(stay), earlier, sizes[stay])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from dkmeans.exact.sparse_sums import dense
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.exact import cut, grid_units, ratio, slice_count, total
@@ -85,5 +86,5 @@ def remembered_groups(
     codes = earlier.classes * n_cells + cells
     order = np.argsort(codes, kind="stable")
     weights, classes = earlier.weights[0][order], earlier.classes[order]
-    means = earlier.sums[0][order] / weights[:, None]
+    means = dense(earlier.sums)[0][order] / weights[:, None]
     return Groups(means, classes, weights / factors[classes]), codes[order]

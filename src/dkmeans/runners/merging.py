@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dkmeans.exact.sparse_sums import SparseSums
 from dkmeans.passes.contract import Exchange, HashedRows, Pass
 
 R = TypeVar("R")
@@ -38,4 +39,4 @@ def settle_all(task: Exchange[R], parts: Iterable[HashedRows]) -> R:
 def _size(result: object) -> int:
     """Return the bytes of the arrays of a result, or of the record that it is."""
     values = vars(result).values() if hasattr(result, "__dict__") else (result,)
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray | SparseSums))
