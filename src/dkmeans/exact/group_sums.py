@@ -265,8 +265,11 @@ def by_group(codes: Indices) -> tuple[Indices, Indices]:
 def run_starts(*columns: Floats | Indices) -> Indices:
     """Return the starts of runs of equal entries in sorted columns."""
     changed = np.ones(len(columns[0]), dtype=bool)
-    changed[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    return np.flatnonzero(changed)
+    first, *others = columns
+    np.not_equal(first[1:], first[:-1], out=changed[1:])
+    for column in others:
+        changed[1:] |= column[1:] != column[:-1]
+    return changed.nonzero()[0]
 
 
 def by_values(values: npt.NDArray[np.floating], *keys: Floats | Indices) -> Indices:

@@ -142,9 +142,12 @@ def two_parts(slices: Floats) -> Floats:
 
 def _sum_slices(slices: Floats) -> tuple[Floats, Floats, Floats]:
     """Do the same for one chunk; also return a bound on the error of the two parts."""
-    high = slices[0]
-    low, left_out = np.zeros_like(high), np.zeros_like(high)
-    for piece in slices[1:]:
+    high, left_out = slices[0], np.zeros(slices.shape[1:])
+    if len(slices) == 1:
+        return high + 0.0, left_out, left_out  # no -0.0
+    high, low = _two_sum(high, slices[1])
+    low = low + 0.0
+    for piece in slices[2:]:
         high, error = _two_sum(high, piece)
         low, error = _two_sum(low, error)
         left_out = left_out + np.abs(error)
