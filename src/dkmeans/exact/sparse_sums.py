@@ -179,8 +179,13 @@ def merged(several: Sequence[tuple[Sums, Indices | slice]], shape: tuple[int, in
             pairs = zip(levels, placed.matrices, strict=True)
             levels = [a + b for a, b in pairs] if levels else placed.matrices
         return SparseSums.of(levels)
-    whole = np.zeros(shape)
-    for one, at in several:
+    (first, at), *others = several
+    if isinstance(at, slice):
+        whole = dense(first) + 0.0  # no -0.0, as in a sum that starts at zero
+    else:
+        whole = np.zeros(shape)
+        whole[:, at] = dense(first) + 0.0
+    for one, at in others:
         whole[:, at] += dense(one)
     return whole
 

@@ -33,14 +33,13 @@ class EarlierRows:
         return len(self.ids)
 
     @classmethod
-    def of(cls, prototypes: Prototypes, groups: Tally) -> Self:
-        """Create entries from a tally."""
-        return cls(
-            prototypes.ids[groups.cells],
-            groups.classes,
-            two_parts(groups.weights),
-            mapped(two_parts, groups.sums),
-        )
+    def of(cls, prototypes: Prototypes, groups: Tally, share: float = 1.0) -> Self:
+        """Create entries from a tally: of all rows, or estimated from a sample with a share."""
+        weights, sums = two_parts(groups.weights), mapped(two_parts, groups.sums)
+        if share != 1:
+            weights /= share
+            sums /= share  # in place where they are arrays: they are large
+        return cls(prototypes.ids[groups.cells], groups.classes, weights, sums)
 
     def take(self, which: Indices | npt.NDArray[np.bool_]) -> Self:
         """Select entries."""
@@ -56,10 +55,6 @@ class EarlierRows:
             np.concatenate([self.weights, other.weights], axis=1),
             joined([self.sums, other.sums]),
         )
-
-    def estimated(self, share: float) -> Self:
-        """Return entries of all rows, from those of a sample with a share of them."""
-        return replace(self, weights=self.weights / share, sums=self.sums / share)
 
     def forgetting(self, factor: float) -> Self:
         """Multiply by a factor, and drop entries whose weight has become negligible."""

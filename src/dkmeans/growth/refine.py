@@ -82,11 +82,14 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
             before.release()
         before = margins
     assert before is not None, "at least one pass"
-    found = results.end(descent.model)
+    found, known = results.end(descent.model)
     run.map_rows(found.model.geometry)
     centers = found.model.prototypes.centers
     children = Children(np.arange(len(centers)), state.prototypes.classes, centers)
-    refined = run.advance(replace(state, round=state.round + len(costs)), "refine", children)
+    last = replace(state, round=state.round + len(costs))
+    refined = run.advance(last, "refine", children, known)
+    if known is not None:
+        known.release()
     run.converged &= refined.n_mixed == 0
     moved = field.moved(before, None)
     before.release()
@@ -162,17 +165,23 @@ class _Results:
         if cost < self._sound.cost and wins.all():
             self._sound = _Found(model, cost)
 
-    def end(self, last: Model) -> _Found:
-        """Return the model that counts, the last one included; no prototype is idle in it."""
+    def end(self, last: Model) -> tuple[_Found, Margins | None]:
+        """Return the model that counts, the last one included; no prototype is idle in it.
+
+        The margins are those of the model, if they are known.
+        """
         self._run.map_rows(last.geometry)
-        with self._field.margins(last.prototypes) as margins:
-            cost = self._field.robust_cost(margins, last.prototypes)
-            self.consider(last, cost, margins.wins)
+        margins = self._field.margins(last.prototypes)
+        cost = self._field.robust_cost(margins, last.prototypes)
+        self.consider(last, cost, margins.wins)
+        if self._sound.model is last and self._best.cost >= self._sound.cost:
+            return self._sound, margins
+        margins.release()
         if self._best.cost < self._sound.cost:
             placed = _with_twins(self._run, self._field, self._best.model)
             if placed is not None and placed.cost < self._sound.cost:
-                return placed
-        return self._sound
+                return placed, None
+        return self._sound, None
 
 
 def _with_twins(run: Run, field: RobustField, model: Model) -> _Found | None:

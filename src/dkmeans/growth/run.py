@@ -226,9 +226,10 @@ class Run:
 
         On a sample, this is an estimate.
         """
-        now = EarlierRows.of(state.prototypes, state.cells.groups)
+        share = 1.0 if state.sample is None else state.sample.share
+        now = EarlierRows.of(state.prototypes, state.cells.groups, share)
         if state.earlier_rows is None:
-            return now if state.sample is None else now.estimated(state.sample.share)
+            return now
         idle = state.earlier_rows.not_in(now)
         return now.joined_with(idle)
 
