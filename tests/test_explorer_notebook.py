@@ -80,6 +80,20 @@ def write_notebook(place):
     place.write_text(json.dumps(content))
 
 
+def run_cell(page, cell):
+    """Run a cell, and wait until it has started.
+
+    JupyterLab shows the name of a kernel before it has connected to it, and drops what is run
+    until then.
+    """
+    end = time.monotonic() + SLOW_S
+    while cell.locator(".jp-InputPrompt").inner_text().strip() == "[ ]:":
+        assert time.monotonic() < end, "JupyterLab does not run the cell"
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_timeout(2000)
+
+
 def test_widget_in_jupyterlab(tmp_path):
     """Show a map, relabel a row on it, and find the change in the kernel."""
     write_notebook(tmp_path / "iris.ipynb")
@@ -98,16 +112,15 @@ def test_widget_in_jupyterlab(tmp_path):
         page = context.new_page()
         page.goto(f"{address}/lab/tree/iris.ipynb?token={token}")
         cells = page.locator(".jp-CodeCell")
-        cells.first.locator(".cm-content").click()
+        cells.first.wait_for()
         page.locator(".jp-NotebookPanel .jp-Toolbar-kernelName", has_text="Python 3").wait_for()
-        page.keyboard.press("Shift+Enter")
+        run_cell(page, cells.first)
         page.wait_for_selector(READY)
         widget = page.locator(".dkm")
         widget.evaluate("(root) => root.explorer.store.chooseRow(40)")
         widget.get_by_role("heading", name="Row 40", exact=True).wait_for()
         widget.get_by_label("Relabel this row as").select_option("2")
         widget.locator(".dkm-message").get_by_text("Row 40 relabelled").wait_for()
-        cells.nth(1).locator(".cm-content").click()
-        page.keyboard.press("Shift+Enter")
+        run_cell(page, cells.nth(1))
         page.get_by_text("edits: ['relabel").wait_for()
         assert outside == []
