@@ -7,18 +7,20 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 import scipy
 import sklearn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from threadpoolctl import threadpool_limits
 
 import dkmeans
 from dkmeans.atomic import replacing
@@ -145,11 +147,18 @@ class Study:
             for i in which:
                 yield _run_timed(i, job, settings[i], inputs)
             return
-        tasks = (joblib.delayed(_run_timed)(i, job, settings[i], inputs) for i in which)
-        with joblib.parallel_config("loky", inner_max_num_threads=1):
-            with _blocked_interrupts():
-                results = joblib.Parallel(jobs, return_as="generator_unordered")(tasks)
-            yield from results
+        with _blocked_interrupts():
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+            todo = [pool.submit(_run_alone, i, job, settings[i], inputs) for i in which]
+        try:
+            for done in as_completed(todo):
+                yield done.result()
+        except BaseException:  # Ctrl-C: what has not started never will, and the rest is ended
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.terminate()
+            raise
+        pool.shutdown()
 
     def save_figure(self, name: str, figure: Any) -> str:
         """Write a figure as PNG and SVG, and return its name."""
@@ -181,6 +190,12 @@ def _run_timed(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> 
     start = time.perf_counter()
     result = job(**inputs, **setting)
     return i, result | {SECONDS_KEY: np.array(time.perf_counter() - start)}
+
+
+def _run_alone(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
+    """Run a job in a process of its own, with one thread."""
+    with threadpool_limits(1):
+        return _run_timed(i, job, setting, inputs)
 
 
 def _save(path: Path, result: Arrays) -> None:
