@@ -19,7 +19,7 @@ from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.1  # of the rows
-SAMPLE_ROWS = 10_000  # from which variances are estimated
+SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
 
 

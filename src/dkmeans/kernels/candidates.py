@@ -70,6 +70,26 @@ def _smallest(scores: npt.NDArray[np.floating], start: int, stop: int, best: int
 
 
 @compiled
+def _candidates(
+    scores: npt.NDArray[np.floating], start: int, stop: int, limit: float, picked: Indices, n: int
+) -> int:
+    """Append the positions in a range of scores up to a limit to `n` picked ones; return how many.
+
+    Most groups of scores have none.
+    """
+    whole = stop - (stop - start) % WIDTH
+    for j in range(start, whole, WIDTH):
+        if not _least(scores[j : j + WIDTH]) > limit:
+            for at in range(j, j + WIDTH):  # without branches, which could not be predicted
+                picked[n] = at
+                n += not scores[at] > limit
+    for at in range(whole, stop):
+        picked[n] = at
+        n += not scores[at] > limit
+    return n
+
+
+@compiled
 def sketch_error(square: float, rest: float, bounds: Floats) -> float:
     """Bound the distance of a sketch from the one without rounding.
 
@@ -86,6 +106,13 @@ def sketch_error(square: float, rest: float, bounds: Floats) -> float:
     if rest * of_rest > 4.5 * e * whole:
         of_rest = 4.5 * e * whole / rest
     return 1.02 * e * np.sqrt(whole) + of_rest
+
+
+@compiled
+def sketch_errors(squares: Floats, rests: Floats, bounds: Floats, out: Floats) -> None:
+    """Write the bounds of several sketches."""
+    for i in range(len(squares)):
+        out[i] = sketch_error(squares[i], rests[i], bounds)
 
 
 @compiled
@@ -173,11 +200,8 @@ def _nearest(
     near, following = np.float64(_square(x, centers[first])), np.inf
     limit = _limit(near, norm, error, bounds, slack)
     fine_limit = _fine_limit(near, fine_error, fine_bounds)
-    n = 0  # the loops that collect candidates have no branches, which could not be predicted
-    for side in range(2):
-        for at in range(ranges[2 * side], ranges[2 * side + 1]):
-            picked[n] = at
-            n += not scores[at] > limit
+    n = _candidates(scores, ranges[0], ranges[1], limit, picked, 0)
+    n = _candidates(scores, ranges[2], ranges[3], limit, picked, n)
     if len(fine):
         n_scored, n = n, 0
         for i in range(n_scored):

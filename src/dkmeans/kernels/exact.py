@@ -132,6 +132,10 @@ def total(slices: Floats) -> tuple[Floats, Floats]:
 
 def two_parts(slices: Floats) -> Floats:
     """Do the same, with both parts in one array, along axis 0."""
+    if len(slices) == 1:
+        parts = np.zeros((2, *slices.shape[1:]))
+        np.add(slices[0], 0.0, out=parts[0, ...])  # no -0.0
+        return parts
     parts = np.empty((2, *slices.shape[1:]))
     flat, found = slices.reshape(len(slices), -1), parts.reshape(2, -1)
     for start in range(0, flat.shape[1], CHUNK_SUMS):
@@ -171,6 +175,8 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
         Positive sums. All axes but the first are broadcast to those of the numerator.
     """
     shape = numerator.shape[1:]
+    if len(numerator) == len(denominator) == 1:  # sums without rounding errors
+        return numerator[0] / denominator[0] + 0.0  # no -0.0
     result = np.zeros(shape)
     if len(shape) == 2 and denominator.shape[1:] == (shape[0], 1):  # the usual case: means
         loops = loops_in_use()

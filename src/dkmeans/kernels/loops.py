@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.candidates import search_candidates, sketch_error
+from dkmeans.kernels.candidates import search_candidates, sketch_errors
 from dkmeans.kernels.division import divide
 from dkmeans.kernels.jit import compiled
 from dkmeans.kernels.medoid_loops import (
@@ -45,7 +45,7 @@ __all__ = [
     "scan_sparse",
     "search_candidates",
     "sides",
-    "sketch_error",
+    "sketch_errors",
     "squared_distances",
     "sum_removals",
     "swap_changes",

@@ -23,7 +23,6 @@ resolves.
 
 import math
 from dataclasses import dataclass, replace
-from itertools import repeat
 from types import ModuleType
 from typing import Self
 
@@ -192,7 +191,9 @@ class SketchedCenters:
         bounds[DIFFERENCE] = 2.8 * (m + 5) * u
         bounds[DIFFERENCE_UNDERFLOW] = (m + 2) * tiny
         rests = values[:, m].astype(np.float64)
-        bounds[CENTER] = max(map(loops.sketch_error, squares, rests, repeat(bounds)))
+        errors = np.empty(k)
+        loops.sketch_errors(squares, rests, bounds, errors)
+        bounds[CENTER] = errors.max()
         points = values.copy()
         np.negative(values, out=values)
         with np.errstate(over="ignore"):  # rows are then compared with all centres
@@ -246,24 +247,24 @@ def nearest_by_sketches(
     k = len(centers)
     chunk = max(1, min(CHUNK_ROWS, CHUNK_SCORES // k))
     left, start, n = [np.empty(0, dtype=np.intp)], 0, len(rows)
-    while start < n:
-        part = slice(start, min(start + (chunk if start else PROBE_ROWS), n))
-        few = rows[part]
-        taken = sketches.values[few]
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        while start < n:
+            part = slice(start, min(start + (chunk if start else PROBE_ROWS), n))
+            few = rows[part]
+            taken = sketches.values[few]
             scores = taken @ values
-        done = np.empty(len(few), dtype=bool)
-        count = packed.loops.search_candidates(
-            *(X, few, centers, taken, scores, packed.bounds),
-            *(taken[:0] if sketches.fine is None else sketches.fine.values[few], finer),
-            *(fine_bounds, mine.start - first, mine.stop - first),
-            *(own[part], own[:0] if rival is None else rival[part], done),
-        )
-        if not done.all():
-            left.append(start + np.flatnonzero(~done))
-        start = part.stop
-        if count > len(few) * (MIN_CANDIDATES + MAX_CANDIDATE_SHARE * k):
-            break
+            done = np.empty(len(few), dtype=bool)
+            count = packed.loops.search_candidates(
+                *(X, few, centers, taken, scores, packed.bounds),
+                *(taken[:0] if sketches.fine is None else sketches.fine.values[few], finer),
+                *(fine_bounds, mine.start - first, mine.stop - first),
+                *(own[part], own[:0] if rival is None else rival[part], done),
+            )
+            if not done.all():
+                left.append(start + np.flatnonzero(~done))
+            start = part.stop
+            if count > len(few) * (MIN_CANDIDATES + MAX_CANDIDATE_SHARE * k):
+                break
     if first:
         own += first
     return np.concatenate([*left, np.arange(start, n)])

@@ -24,20 +24,27 @@ class Scattered:
 Summed: TypeAlias = Floats | Scattered
 
 
-def add_sums(sums: Floats, at: Indices, part: Summed) -> None:
-    """Add the sums of some groups to the sums of all groups.
+def add_sums(sums: Floats, at: Indices, part: Summed, sign: int = 1) -> None:
+    """Add the sums of some groups to the sums of all groups, or subtract arrays of sums.
 
     Parameters
     ----------
     sums : array of shape (n_slices, n_all, d)
         INOUT. Contiguous.
     at : array of shape (n_groups,)
-        IN. Indices of these groups among all, without duplicates.
+        IN. Indices of these groups among all, ascending.
     part : Summed
         IN. Result of `group_sums`: exact in any order.
+    sign : int
+        IN. 1 or -1.
     """
     if not isinstance(part, Scattered):
-        sums[:, at] += part
+        side_by_side = len(at) == at[-1] + 1 - at[0]
+        those = slice(at[0], at[-1] + 1) if side_by_side else at
+        if sign > 0:
+            sums[:, those] += part
+        else:
+            sums[:, those] -= part
         return
     places = at[part.groups] * sums.shape[2] + part.columns
     for level, piece in zip(sums, part.slices, strict=True):

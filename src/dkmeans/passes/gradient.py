@@ -10,7 +10,6 @@ from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.rowhash import salted, sampling_hashes
 from dkmeans.passes.contract import Effect
 from dkmeans.passes.margin_search import FindMargins, MarginPass
 from dkmeans.passes.part import Part
@@ -18,6 +17,7 @@ from dkmeans.passes.results import MaximumPass, Pieces, PiecesPass, SlicesPass
 from dkmeans.passes.robust_margin import Pulls, RobustCost, squared_gaps
 from dkmeans.passes.rounding import add_shifted_rows, bound_values, sum_values, sum_values_by
 from dkmeans.passes.row_state import RowMargins, RowState
+from dkmeans.passes.sampling import row_hashes
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,7 @@ class KeepHashes(PiecesPass[np.uint64]):
     def visit(self, part: Part, state: RowState) -> tuple[RowState, Pieces[np.uint64]]:
         """Visit one part."""
         part = part.configured(replace(part.setting, geometry=self.geometry))
-        hashes = np.empty(len(part), dtype=np.uint64)
-
-        def task(tile: slice) -> None:
-            hashes[tile] = salted(sampling_hashes(part.X[tile], self.largest, part.loops), 0)
-
-        part.for_tiles(task, 1)
+        hashes = row_hashes(part, self.largest)
         return replace(state, hashes=hashes), Pieces.of(part, hashes)
 
 

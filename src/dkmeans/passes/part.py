@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from dkmeans.exact.grids import Grids, Scale
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.kernels.block import Floats, Indices, Matrix
 from dkmeans.kernels.compiled import loops_if
+from dkmeans.kernels.rowhash import Hashes, sampling_hashes
 from dkmeans.kernels.sketch import (
     MIN_FEATURES,
     MIN_FINE_FEATURES,
@@ -218,9 +219,28 @@ class Part:
         for_each(task, tiles(len(X), rows), self.n_threads)
         return Sketches(directions, values)
 
+    def sampling_hashes(self, largest: Floats) -> Hashes:
+        """Return the hashes of the rows, given the magnitude of each column."""
+        if self._hashes and np.array_equal(self._hashes[0], largest):
+            return self._hashes[1]
+        hashes = np.empty(len(self), dtype=np.uint64)
+
+        def task(tile: slice) -> None:
+            hashes[tile] = sampling_hashes(self.X[tile], largest, self.loops)
+
+        self.for_tiles(task, 1)
+        if self.is_resident:  # samples are drawn several times
+            self._hashes[:] = largest, hashes
+        return hashes
+
+    @cached_property
+    def _hashes(self) -> list[npt.NDArray[Any]]:
+        """Magnitudes and the hashes for them, once they are known."""
+        return []
+
     def _share_mapped(self, other: Self) -> Self:
         """Give what was made of the rows to a part of the same rows."""
-        for name in ("X", "sketches", "fine_sketches"):
+        for name in ("X", "sketches", "fine_sketches", "_hashes"):
             if vars(self).get(name) is not None:
                 vars(other)[name] = vars(self)[name]
         return other

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.rowhash import Hashes, salted, sampling_hashes
+from dkmeans.kernels.rowhash import Hashes, salted
 from dkmeans.passes.assignment import assign_to_nearest
 from dkmeans.passes.contract import Derivation, Pass
 from dkmeans.passes.part import Part, Setting
@@ -184,13 +184,7 @@ class FindWrong(Pass[WrongRows]):
 
 def row_hashes(part: Part, largest: Floats, salt: int = 0) -> Hashes:
     """Return the sampling hashes of all rows of a part."""
-    hashes = np.empty(len(part), dtype=np.uint64)
-
-    def task(tile: slice) -> None:
-        hashes[tile] = salted(sampling_hashes(part.X[tile], largest, part.loops), salt)
-
-    part.for_tiles(task, 1)
-    return hashes
+    return salted(part.sampling_hashes(largest), salt)
 
 
 def _drawn(

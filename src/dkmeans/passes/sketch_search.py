@@ -77,5 +77,4 @@ class SketchSearch:
 
 def class_columns(prototypes: Prototypes) -> dict[int, Indices]:
     """Return the indices of the prototypes of each class; they are consecutive."""
-    classes = prototypes.classes
-    return {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
+    return {c: np.arange(run.start, run.stop) for c, run in runs_of_classes(prototypes.classes)}

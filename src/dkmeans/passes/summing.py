@@ -1,5 +1,6 @@
 """Exact sums over the rows of one part, by group."""
 
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -7,13 +8,15 @@ import scipy.sparse as sp
 
 from dkmeans.exact import sparse_sums
 from dkmeans.exact.grids import SquareGrid
-from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_group
+from dkmeans.exact.group_sums import GroupSums, KeyedSums, by_group, run_starts
 from dkmeans.exact.sparse_sums import Sums
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import stable_squares
 from dkmeans.kernels.tally import Scattered, Summed, add_sums, group_sums, group_totals
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import NO_CELL
+
+SORTED_ROWS = 128  # rows per group below which rows are sorted by group before they are summed
 
 
 def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSums:
@@ -26,28 +29,9 @@ def sum_rows(part: Part, codes: Indices, rows: Indices | None = None) -> GroupSu
     rows : array of shape (m,), optional
         Which rows; all if not given.
     """
-    keys = present(codes)
-    grids, w, loops, lock = part.grids, part.weights, part.loops, Lock()
-    feature_units, weight_units = grids.features(), grids.weights()
-    s, g, d = grids.n_slices, len(keys), part.n_features
-    weights, sums = np.zeros((s, g)), _Summed((s, g, d), part)
-
-    def task(tile: slice) -> None:
-        order, starts = by_group(codes[tile])
-        if not len(order):
-            return
-        at = np.searchsorted(keys, codes[tile][order[starts]])
-        order = order + tile.start if rows is None else rows[tile][order]
-        tile_sums = group_sums(part.X, w, order, starts, feature_units, loops)
-        with lock:  # sums are exact, so the order of tiles does not matter
-            sums.add(at, tile_sums)
-            if w is None:
-                weights[0, at] += np.diff(np.append(starts, len(order)))
-            else:
-                weights[:, at] += group_totals(w, weight_units, order, starts)
-
-    part.for_tiles(task, 1, len(codes), weighted=w is not None)
-    return GroupSums(keys, weights, sums.found(), np.zeros((grids.n_square_slices, g)))
+    sums = _RowSums(part, present(codes))
+    sums.add(codes, rows)
+    return sums.found()
 
 
 def sum_moves(part: Part, before: Indices, after: Indices) -> GroupSums:
@@ -59,9 +43,55 @@ def sum_moves(part: Part, before: Indices, after: Indices) -> GroupSums:
         # Few pairs of groups: the rows of each pair are summed once.
         moves = sum_rows(part, (old + 1) * top + new + 1, rows)
         left, arrived = (moves.rekeyed(codes - 1) for codes in divmod(moves.keys, top))
-    else:
-        left, arrived = (sum_rows(part, codes, rows) for codes in (old, new))
-    return GroupSums.merge([arrived, left.negative()])
+        return GroupSums.merge([arrived, left.negative()])
+    sums = _RowSums(part, present(np.concatenate([old, new])))
+    sums.add(new, rows)
+    sums.add(old, rows, sign=-1)
+    return sums.found()
+
+
+class _RowSums:
+    """Sums of rows of a part by key."""
+
+    def __init__(self, part: Part, keys: Indices) -> None:
+        self._part, self._keys = part, keys
+        s, g = part.grids.n_slices, len(keys)
+        self._weights, self._sums = np.zeros((s, g)), _Summed((s, g, part.n_features), part)
+
+    def add(self, codes: Indices, rows: Indices | None = None, sign: int = 1) -> None:
+        """Add rows by code, or subtract them; all by default. Rows with code -1 are left out."""
+        part, weights, lock = self._part, self._weights, Lock()
+        w, feature_units, weight_units = part.weights, part.grids.features(), part.grids.weights()
+        # Each tile has sums of its own groups: let it have few groups if these have few rows.
+        sort = len(codes) < SORTED_ROWS * len(self._keys)
+        whole = by_group(codes)[0] if sort else None
+
+        def task(tile: slice) -> None:
+            if whole is None:
+                order, starts = by_group(codes[tile])
+                order = order + tile.start
+            else:
+                order = whole[tile]
+                starts = run_starts(codes[order])
+            if not len(order):
+                return
+            at = np.searchsorted(self._keys, codes[order[starts]])
+            order = order if rows is None else rows[order]
+            tile_sums = group_sums(part.X, w, order, starts, feature_units, part.loops)
+            with lock:  # sums are exact, so the order of tiles does not matter
+                self._sums.add(at, tile_sums, sign)
+                if w is None:
+                    weights[0, at] += sign * np.diff(np.append(starts, len(order)))
+                else:
+                    weights[:, at] += sign * group_totals(w, weight_units, order, starts)
+
+        n_rows = len(codes if whole is None else whole)
+        part.for_tiles(task, 1, n_rows, weighted=w is not None)
+
+    def found(self) -> GroupSums:
+        """Return the sums; squared distances are set to 0."""
+        squares = np.zeros((self._part.grids.n_square_slices, len(self._keys)))
+        return GroupSums(self._keys, self._weights, self._sums.found(), squares)
 
 
 def sum_shares(part: Part, codes: Indices, rows: Indices, shares: Floats) -> GroupSums:
@@ -123,13 +153,15 @@ class _Summed:
         self._builder = sparse_sums.SumBuilder(shape) if is_sparse else None
         self._array = np.zeros((0,) if is_sparse else shape)
 
-    def add(self, at: Indices, sums: Summed) -> None:
-        """Add the sums of some groups."""
+    def add(self, at: Indices, sums: Summed, sign: int = 1) -> None:
+        """Add the sums of some groups, or subtract them."""
+        if isinstance(sums, Scattered) and sign < 0:
+            sums = replace(sums, slices=-sums.slices)
         if self._builder is not None:
             assert isinstance(sums, Scattered)
             self._builder.add(at, sums)
         else:
-            add_sums(self._array, at, sums)
+            add_sums(self._array, at, sums, sign)
 
     def found(self) -> Sums:
         """Return the sums."""
