@@ -720,7 +720,7 @@ class NaiveBest(Naive):
         self.stages("grow", means, noisy)
 
     def settled_on_more(self, children, noisy):
-        return self.settled_warily(children, 2) if noisy else self.settled(children, 4)
+        return self.settled_warily(children, 2) if noisy else self.settled(children, 4, 1.5)
 
     def draw(self, size, means):
         """Keep only a sample of the rows, unless it would be most of them."""
@@ -889,13 +889,18 @@ class NaiveBest(Naive):
                 rows.setdefault(best, []).append(r)
         return rows
 
-    def settled(self, children, times):
-        for _ in range(times):
+    def settled(self, children, times, step=1.0):
+        for time in range(times):
             rows = self.own_rows([c for *_, c in children], [cls for _, cls, _ in children])
-            moved = [
-                (p, cls, self.cast(map(float, self.group(cls, rows[i]).mean)) if i in rows else c)
-                for i, (p, cls, c) in enumerate(children)
-            ]
+            moved = []
+            for i, (p, cls, c) in enumerate(children):
+                if i in rows:
+                    mean = [float(v) for v in self.group(cls, rows[i]).mean]
+                    if time < times - 1 and step != 1:
+                        pairs = zip(mean, map(float, c), strict=True)
+                        mean = [here + step * (m - here) for m, here in pairs]
+                    c = self.cast(mean)
+                moved.append((p, cls, c))
             if moved == children:
                 break
             children = moved

@@ -117,8 +117,10 @@ def test_sketches_are_nearer_than_rows(data):
             continue
         near = np.sqrt(((there - b) ** 2).sum(axis=1))
         real = scale * np.sqrt(((row - centers.astype(wide)) ** 2).sum(axis=1))
-        error = loops.sketch_error(square, float(there[-1]), packed.bounds)
-        assert (near <= real + error + packed.bounds[sketch.CENTER]).all()
+        error = np.empty(1)
+        last = np.array([float(there[-1])])
+        loops.sketch_errors(np.array([square]), last, packed.bounds, error)
+        assert (near <= real + error[0] + packed.bounds[sketch.CENTER]).all()
 
 
 @pytest.mark.parametrize("directions", [(sketch.N_DIRECTIONS, None), (5, 30)])

@@ -467,7 +467,7 @@ def describe_text(X: Any) -> str:
 
 def threads_of(estimator: Any) -> int:
     """Tell how many threads an estimator may use."""
-    return cap_threads(estimator.n_threads or default_threads())
+    return cap_threads(estimator.n_threads) if estimator.n_threads else default_threads()
 
 
 def is_count(value: Any) -> bool:

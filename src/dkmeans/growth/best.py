@@ -51,6 +51,7 @@ SAMPLE_ROWS = 8192  # distinct rows of the first sample,
 MIN_SAMPLE_ROWS = 1024  # or fewer, if they are the largest share of the rows: so many at least,
 SAMPLE_ROWS_PER_CLASS = 200  # and so many per class
 WHOLE_MEAN_ITERATIONS = 4  # on all rows after the stages on a sample
+WHOLE_STEP = 1.5  # of these moves but the last, relative to the way to the mean
 WHOLE_ROBUST_ITERATIONS = 2
 SHARE_LEVELS = 64  # to which shares of a row's weight are rounded in robust means
 COST_RATIO = 1 - 1e-9  # a cost is lower if its ratio to the other one is below this
@@ -320,7 +321,7 @@ def _stay(run: Run, field: Field, children: Children) -> Children:
 
 def _settle(run: Run, field: Field, children: Children) -> Children:
     """Move children that have settled on a sample to the means of all rows."""
-    return _move_to_means(run, children, WHOLE_MEAN_ITERATIONS)
+    return _move_to_means(run, children, WHOLE_MEAN_ITERATIONS, WHOLE_STEP)
 
 
 def _settle_robustly(run: Run, field: Field, children: Children) -> Children:
@@ -342,12 +343,15 @@ def _revived(field: Field, children: Children, margins: Margins) -> Children:
     return replace(children, centers=centers)
 
 
-def _move_to_means(run: Run, children: Children, n_iterations: int) -> Children:
-    """Run k-means within each class."""
+def _move_to_means(run: Run, children: Children, n_iterations: int, step: float = 1.0) -> Children:
+    """Run k-means within each class.
+
+    If the step is above 1, all iterations but the last go beyond the means, which saves some.
+    """
     sums = None
-    for _ in range(n_iterations):
+    for left in reversed(range(n_iterations)):
         sums = run.rows.assign_own(_as_prototypes(children), sums)
-        moved = _moved(run, children, sums.tally(run.rows.n_classes))
+        moved = _moved(run, children, sums.tally(run.rows.n_classes), step if left else 1.0)
         if np.array_equal(moved.centers, children.centers):
             break
         children = moved
@@ -392,9 +396,12 @@ def _without_harmful(field: Field, children: Children, n_before: int) -> Childre
     )
 
 
-def _moved(run: Run, children: Children, tally: Tally) -> Children:
-    centers = children.centers.copy()
-    centers[tally.cells] = _centers(run, tally)
+def _moved(run: Run, children: Children, tally: Tally, step: float = 1.0) -> Children:
+    centers, points = children.centers.copy(), tally.means
+    if step != 1:
+        here = centers[tally.cells].astype(np.float64)
+        points = here + step * (points - here)
+    centers[tally.cells] = run.rules.geometry.centers(points, run.rows.dtype)
     return replace(children, centers=centers)
 
 
