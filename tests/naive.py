@@ -720,7 +720,7 @@ class NaiveBest(Naive):
         self.stages("grow", means, noisy)
 
     def settled_on_more(self, children, noisy):
-        return self.settled_warily(children, 2) if noisy else self.settled(children, 4, 1.5)
+        return self.settled_warily(children, 2) if noisy else self.settled(children, 6, 1.5)
 
     def draw(self, size, means):
         """Keep only a sample of the rows, unless it would be most of them."""

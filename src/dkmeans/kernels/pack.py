@@ -104,7 +104,7 @@ def pack(
         shift=shift,
         scale=scale,
         points=b,
-        directions=np.ascontiguousarray(b.T),
+        directions=np.ascontiguousarray(b.T) if sparse else b.T,  # BLAS needs no copy
         offsets=offsets,
         slack=2 * kappa * squares,
         reach=float(np.sqrt(squares.max())),
