@@ -32,7 +32,9 @@ from dkmeans.passes.exchange import CountDistinct
 
 PLAIN = geometry_of("euclidean")
 FEW_FEATURES = 256  # up to so many, the projection of a row is never most of the work
-MAX_WORK = 2.0**31  # multiplications to project all distinct rows once, if they have more features
+# Multiplications to project all distinct rows once, if they have more features: 8 million values
+# times a rank of 256.
+MAX_WORK = 2.0**31
 PROTOTYPES_PER_CLASS = 4
 PASSES = 12  # at most
 SMALL_STEP_PASSES = 20

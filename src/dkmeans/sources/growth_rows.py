@@ -110,8 +110,8 @@ def make_source(
         undo.callback(runner.close)
         geometry = None if learned is None else learned.geometry(runner, training, found.by_class)
         n_values = training.n_values
-        if geometry is not None:
-            n_values = training.n_rows * geometry.components.shape[1]
+        if geometry is not None:  # sparse rows are projected to dense ones
+            n_values = max(n_values, training.n_rows * geometry.components.shape[1])
         recorded = None if journal is None else JournalRunner(runner)
         runner = runner if recorded is None else recorded
         rows = Rows(
