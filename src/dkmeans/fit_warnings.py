@@ -145,6 +145,8 @@ def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
     stacklevel : int
         That of the caller, as in `warnings.warn`.
     """
+    if not hasattr(X, "__getitem__"):
+        return
     names = getattr(estimator, "feature_names_in_", None)
     scratch = type(estimator)(**estimator.get_params(deep=False))
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -77,14 +77,15 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     n_distinct = int(rows.count_items().sum())
     if n_distinct < MIN_ROWS:
         return False
-    few = min(few_prototypes(run, PROTOTYPES_PER_CLASS), most_clusters(n_distinct, rows.n_classes))
-    if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
-        rules = short_rules(run.rules, few, SMALL_STEP_PASSES)
-        rules = replace(rules, metric_step=SMALL_STEP, metric_batches=1)
-    else:
-        rules = short_rules(run.rules, few, PASSES)
     with ExitStack() as ending:
         seen, others = seen_and_others(rows, ending)
+        most = most_clusters(int(seen.count_items().sum()), rows.n_classes)
+        few = min(few_prototypes(run, PROTOTYPES_PER_CLASS), most)
+        if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
+            rules = short_rules(run.rules, few, SMALL_STEP_PASSES)
+            rules = replace(rules, metric_step=SMALL_STEP, metric_batches=1)
+        else:
+            rules = short_rules(run.rules, few, PASSES)
         items = ItemLosses(others, others.facts.largest)
         short = Run(seen, rules)
         short.map_rows(PLAIN)
