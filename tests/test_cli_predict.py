@@ -53,6 +53,21 @@ def test_predict_finds_columns_by_name(place, iris):
     assert ",0007," in (place / "p.csv").read_text()
 
 
+@pytest.mark.parametrize("more", [{}, {"note": pa.array(['say "yes", please', None] * 75)}])
+def test_booleans_are_spelled_as_in_reports(place, iris, more):
+    large = pa.array([v == "virginica" for v in iris["species"].to_pylist()])
+    table = iris.drop(["species"]).append_column("large", large)
+    for name, values in more.items():  # with quotes, rows are written in another way
+        table = table.append_column(name, values)
+    write(table, place / "table.csv")
+    assert "False" in run("fit", "table.csv", "--label", "large", "--max-clusters", 2)
+    run("predict", "model.dkm", "table.csv", "--out", "p.csv", "--only")
+    words = [line.split(",")[0] for line in (place / "p.csv").read_text().splitlines()]
+    assert {*words[1:]} == {"True", "False"}
+    run("predict", "model.dkm", "table.csv", "--out", "p.parquet")
+    assert read(place / "p.parquet")["class"].type == pa.bool_()
+
+
 @pytest.mark.parametrize("scaling", [[], ["--standardise"]])
 def test_predict_tells_what_is_known(place, iris, scaling):
     write(iris.take(np.arange(50, 150, 2)), "train.csv")

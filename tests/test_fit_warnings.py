@@ -7,9 +7,16 @@ import pytest
 import scipy.sparse as sp
 from models import grown
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans, OverfittingWarning, ScaleWarning
+from dkmeans import (
+    DiscriminativeKMeans,
+    DiscriminativeKMedoids,
+    Landmarks,
+    OverfittingWarning,
+    ScaleWarning,
+)
 
 IRIS = load_iris(return_X_y=True)
 
@@ -87,3 +94,31 @@ def test_no_feature_dominates_where_nothing_varies():
     X, y = np.ones((8, 2)), np.arange(8) % 2
     assert warned(grown(), X, y) == []
     assert warned(grown(), np.arange(8.0)[:, None], np.arange(8) // 4) == []
+
+
+def test_medoids_and_landmarks_name_a_feature_that_dominates():
+    wine = load_wine(as_frame=True)
+    X, y = wine.data, wine.target
+    for model in (
+        DiscriminativeKMedoids(6),
+        DiscriminativeKMedoids(6, metric="manhattan"),
+        Landmarks(10),
+        Landmarks(10, selection="medoids"),
+        Landmarks(10, metric="linear"),
+    ):
+        ((category, text),) = warned(model, X, y)
+        assert category is ScaleWarning
+        assert text.startswith("Feature 'proline' has 99.8% of the variance of all 13 features")
+        assert "metric=" not in text
+    for rows in (X.to_numpy().tolist(), sp.csr_array(X)):
+        ((_, text),) = warned(DiscriminativeKMedoids(6), rows, y)
+        assert text.startswith("Feature number 12 has")
+    distances = pairwise_distances(X)
+    for model, rows in (
+        (DiscriminativeKMedoids(6), StandardScaler().fit_transform(X)),
+        (DiscriminativeKMedoids(6, metric="cosine"), X),
+        (DiscriminativeKMedoids(6, metric="precomputed"), distances),
+        (DiscriminativeKMedoids(6, metric=lambda a, b: abs(a - b)), list(range(len(y)))),
+        (Landmarks(10, metric="precomputed"), distances),
+    ):
+        assert warned(model, rows, y) == []

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry.dominance import has_dominant
 from dkmeans.growth import metric_choice as module
+from dkmeans.growth.first_metric import short_rules
 from dkmeans.growth.held_out import is_within_error
 
 rng = np.random.default_rng(3)
@@ -15,6 +17,11 @@ ALIKE += 1.3 * rng.normal(size=(10, 6))[BLOBS]
 CLASSES = BLOBS % 5
 NOISE = rng.normal(size=(700, 9))
 BANDS = np.digitize(NOISE[:, 0] + 0.5 * NOISE[:, 1] ** 2, [0.0, 0.6, 1.2])
+
+
+WIDE = rng.normal(size=(300, 4)) @ rng.normal(size=(4, 20))
+WIDE += 0.1 * rng.normal(size=WIDE.shape)
+SIDES = (WIDE[:, 0] > WIDE[:, 1]).astype(int)
 
 
 def same(a, b):
@@ -75,6 +82,81 @@ def test_the_unit_of_one_feature_does_not_decide(trials):
         DiscriminativeKMeans(12, metric="learned").fit(X, CLASSES),
     )
     assert not trials
+
+
+def work(n_rows):
+    """Multiplications to project rows of WIDE."""
+    return n_rows * 20 * 20
+
+
+@pytest.fixture
+def many_features(monkeypatch):
+    """Let the features of WIDE be many."""
+    monkeypatch.setattr(module, "FEW_FEATURES", 16)
+
+
+@pytest.mark.usefixtures("many_features")
+def test_much_work_is_not_done(trials, monkeypatch):
+    DiscriminativeKMeans(12).fit(WIDE, SIDES)
+    assert trials
+    trials.clear()
+    monkeypatch.setattr(module, "MAX_WORK", work(300) - 1)
+    model = DiscriminativeKMeans(12).fit(WIDE, SIDES)
+    assert not trials
+    same(model, DiscriminativeKMeans(12, metric="euclidean").fit(WIDE, SIDES))
+    DiscriminativeKMeans(12).fit(WIDE[:, :16], SIDES)
+    assert trials, "few features are little work"
+    assert DiscriminativeKMeans(12, metric="learned").fit(WIDE, SIDES).metric_ == "learned"
+    limited = DiscriminativeKMeans(12, n_components=3).fit(WIDE, SIDES)
+    assert limited.metric_ == "learned", "a low rank is little work"
+
+
+def wide_fits(X, y, weights):
+    """Fits of the same rows in several forms."""
+    da = pytest.importorskip("dask.array")
+    chunks = len(X) // 3
+    lazy = [da.from_array(a, chunks=(chunks, *a.shape[1:])) for a in (X, y, weights)]
+    yield DiscriminativeKMeans(12).fit(X, y, weights)
+    yield DiscriminativeKMeans(12).fit(X[::-1], y[::-1], weights[::-1])
+    yield DiscriminativeKMeans(12).fit(csr_array(X), y, weights)
+    yield DiscriminativeKMeans(12, memory_mb=1).fit(*lazy)
+
+
+@pytest.mark.usefixtures("many_features")
+@pytest.mark.parametrize("less", [0, 1])
+def test_work_is_that_of_distinct_rows(trials, monkeypatch, less):
+    X, y = np.concatenate([WIDE, WIDE[:40]]), np.concatenate([SIDES, SIDES[:40]])
+    weights = np.ones(len(X))
+    weights[50:70] = 0
+    monkeypatch.setattr(module, "MAX_WORK", work(280) - less)
+    first, *others = wide_fits(X, y, weights)
+    assert bool(trials) == (not less)
+    for other in others:
+        assert other.metric_ == first.metric_
+        np.testing.assert_array_equal(other.cluster_centers_[:, 0], first.cluster_centers_[:, 0])
+
+
+@pytest.mark.usefixtures("many_features")
+@pytest.mark.parametrize("factor", [2.0**500, 2.0**-300])
+def test_values_whose_squares_overflow_are_learned_at_any_cost(monkeypatch, factor):
+    monkeypatch.setattr(module, "MAX_WORK", 1.0)
+    assert DiscriminativeKMeans(2).fit(factor * WIDE, SIDES).metric_ == "learned"
+
+
+def test_there_is_no_trial_with_very_many_features(trials):
+    X = np.hstack([WIDE] * 205)
+    assert DiscriminativeKMeans(2).fit(X, SIDES).metric_ == "euclidean"
+    assert not trials
+
+
+def test_trials_have_no_more_prototypes_than_a_fit(trials, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "short_rules", lambda *a: asked.append(a[1]) or short_rules(*a))
+    many = np.arange(500) % 25
+    DiscriminativeKMeans().fit(ALIKE, many)
+    assert asked == [25], "one per class, as that is more than a tenth of the rows"
+    DiscriminativeKMeans(60).fit(ALIKE, many)
+    assert asked == [25, 37], "a tenth of the rows that the trial sees"
 
 
 @pytest.mark.parametrize("factor", [2.0**500, 2.0**-300])

@@ -106,9 +106,10 @@ class DiscriminativeKMeans(
         class: up to 60 passes over the rows, with the same number of clusters. `partial_fit`
         refines on its first call only, as it needs all rows.
     metric : {"auto", "euclidean", "cosine", "learned"}, default="auto"
-        "auto" chooses between "euclidean" and "learned" on held-out rows, with up to 256 features:
-        "learned" if it makes clearly fewer errors in a short fit, if one feature has most of the
-        variance, or if there are fewer than 200 rows. With more features, it is "euclidean".
+        "auto" chooses between "euclidean" and "learned" on held-out rows: "learned" if it makes
+        clearly fewer errors in a short fit, if one feature has most of the variance, or if there
+        are fewer than 200 rows. It is "euclidean" if learning would take too long: with more than
+        256 features and more than 8 million values in distinct rows, or more than 4096 features.
         "cosine" scales rows and prototypes to length one, so that only directions count. Distances
         are then D^2 = 2 - 2 cos. Rows of zeros have no direction; they are equally far from all
         prototypes. "learned" standardises the features and learns a linear projection of them

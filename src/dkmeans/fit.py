@@ -14,9 +14,9 @@ import numpy as np
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
 from dkmeans.fitted import Fitted
-from dkmeans.growth.auto import Search, most_clusters, sampled, search
+from dkmeans.growth.auto import Search, sampled, search
 from dkmeans.growth.grow import grow
-from dkmeans.growth.held_out import hold_out
+from dkmeans.growth.held_out import hold_out, most_clusters
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from dkmeans.data.dask_collections import is_dask
-from dkmeans.data.validation import check_raw_rows
+from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
 from dkmeans.geometry import Euclidean
 from dkmeans.geometry.dominance import is_dominant
@@ -127,21 +127,52 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
         return None
     if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
         return None
-    step = max(1, fitted.n_rows // SAMPLE_ROWS)
-    rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
     nameless = copy.copy(estimator)  # a part of named rows may have no names
     if not hasattr(X, "columns"):
         nameless.__dict__.pop("feature_names_in_", None)
-    shares = _shares_of_variance(check_raw_rows(nameless, rows[::step]))
+    rows = check_raw_rows(nameless, _some_of(X, fitted.n_rows))
+    return _dominant_text(rows, fitted.feature_names, "use metric='learned', or ")
+
+
+def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
+    """Warn of a feature that has nearly all of the variance of vectors in memory.
+
+    Parameters
+    ----------
+    estimator : DiscriminativeKMedoids or Landmarks
+        Fitted; one whose metric depends on the units of features.
+    X : as in its `fit`
+    stacklevel : int
+        That of the caller, as in `warnings.warn`.
+    """
+    if not hasattr(X, "__getitem__"):
+        return
+    names = getattr(estimator, "feature_names_in_", None)
+    scratch = type(estimator)(**estimator.get_params(deep=False))
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    rows, _ = check_any_rows(scratch, _some_of(X, n_rows), reset=True)
+    text = _dominant_text(rows, names, "")
+    if text is not None:
+        warnings.warn(text, ScaleWarning, stacklevel=stacklevel + 1)
+
+
+def _some_of(X: Any, n_rows: int) -> Any:
+    """Return so many rows that variances can be estimated."""
+    rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
+    return rows[:: max(1, n_rows // SAMPLE_ROWS)]
+
+
+def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> str | None:
+    """Say which feature has nearly all of the variance, if there is one, and what to do."""
+    shares = _shares_of_variance(rows)
     top = int(np.argmax(shares))
     share, d = shares[top], len(shares)
     if not is_dominant(share, d):
         return None
-    names = fitted.feature_names
     name = f"number {top}" if names is None else repr(str(names[top]))
     return (
         f"Feature {name} has {share:.1%} of the variance of all {d} features, so it decides most "
-        "distances: use metric='learned', or scale the features, for instance with "
+        f"distances: {remedy}scale the features, for instance with "
         "sklearn.preprocessing.StandardScaler."
     )
 

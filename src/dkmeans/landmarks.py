@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.data.validation import is_count, is_int, threads_of
 from dkmeans.data.value_checks import InvalidParameterError, is_real
+from dkmeans.fit_warnings import warn_of_scale
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas, tiles
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
+from dkmeans.medoid_fit import fit as fit_medoids
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, Kind, MatrixKind, Options, kind_of, n_rows_of
 from dkmeans.metrics.matrices import checked_matrix
@@ -23,6 +25,7 @@ from dkmeans.metrics.matrices import checked_matrix
 RBF = "rbf"
 KERNELS = ("chi2", "laplacian", "linear", "poly", RBF, "sigmoid")
 _SPARSE_KERNELS = {"laplacian", "linear", "poly", RBF, "sigmoid"}
+_OF_UNITS = _SPARSE_KERNELS  # kernels in which a feature counts more in a smaller unit
 _GAMMA_SCALE = 2.0  # of gamma="scale": times the inverse of the mean squared distance
 _MIN_EIGENVALUE = 1e-10  # relative to the largest; smaller ones are rounding errors
 _BLOCK_ROWS = 1024  # whose kernel is computed at a time
@@ -132,7 +135,7 @@ class Landmarks(TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
         kind = self._kind()
         found: dict[str, Any] = {}
         scratch = type(self)(**self.get_params(deep=False))
-        X = kind.read(scratch, X)
+        given, X = X, kind.read(scratch, X)
         similarity = _Similarity(self, kind)
         if self.metric == PRECOMPUTED and similarity.is_distance:
             checked_matrix(X, None, threads_of(self))
@@ -157,6 +160,8 @@ class Landmarks(TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
             found["landmarks_"] = kept
         old = {*found, "landmarks_", "gamma_", *names}
         self.__dict__ = {n: v for n, v in vars(self).items() if n not in old} | found
+        if isinstance(self.metric, str) and self.metric in {*pairwise.OF_UNITS, *_OF_UNITS}:
+            warn_of_scale(self, given, stacklevel=2)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
@@ -238,7 +243,7 @@ class Landmarks(TransformerMixin, ClassNamePrefixFeaturesOutMixin, BaseEstimator
             metric_params=None if metric == PRECOMPUTED else self.metric_params,
             n_threads=self.n_threads,
         )
-        return model.fit(X, y).medoid_indices_
+        return fit_medoids(model, X, y, None).medoids  # which warns of nothing
 
     def _check_parameters(self) -> None:
         def require(name: str, ok: bool, accepted: str) -> None:

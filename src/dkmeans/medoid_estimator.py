@@ -21,6 +21,7 @@ from dkmeans.calibration import CalibrationMixin
 from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_at
 from dkmeans.data.value_checks import as_labels, check_sample_weight
+from dkmeans.fit_warnings import warn_of_scale
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for, settle_medoids
 from dkmeans.metrics import pairwise
@@ -192,7 +193,10 @@ class DiscriminativeKMedoids(
         self : DiscriminativeKMedoids
             The fitted estimator. After an error it is as it was before.
         """
-        return self._publish(fit(self, X, y, sample_weight))
+        self._publish(fit(self, X, y, sample_weight))
+        if isinstance(self.metric, str) and self.metric in pairwise.OF_UNITS:
+            warn_of_scale(self, X, stacklevel=2)
+        return self
 
     def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k medoids that the fit passed through.

@@ -17,7 +17,15 @@ from dkmeans.data import validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.exact.sparse_sums import dense
 from dkmeans.fitted import Fitted, Predictor
-from dkmeans.geometry import AUTO, LEARNED, Geometry, Learned, choose_metric, geometry_of, name_of
+from dkmeans.geometry import (
+    AUTO,
+    LEARNED,
+    Geometry,
+    Learned,
+    choose_metric,
+    name_of,
+    reading_geometry,
+)
 from dkmeans.growth.rules import Continuation, FirstMetric, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.block import Floats, Indices
@@ -123,14 +131,14 @@ def prepare(
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
-            learned=_learned_start(estimator, metric, earlier),
+            learned=_learned_start(estimator, metric, earlier, training),
             lazy_conflicts=is_dask(X),
         )
         ending.callback(source.rows.close)
         yield PreparedFit(
             training=training,
             source=source,
-            rules=_rules(estimator, metric, training, source, how, before),
+            rules=_rules(estimator, training, source, how, before),
             how=how,
             before=before,
             start=start,
@@ -217,7 +225,6 @@ def _total_weight(training: validation.Training) -> float:
 
 def _rules(
     estimator: Any,
-    metric: str,
     training: validation.Training,
     source: growth_rows.Source,
     how: Continuation,
@@ -233,7 +240,7 @@ def _rules(
     if max_clusters == "auto":
         # Earlier rows cannot be held out any more: continuing keeps the number once chosen.
         max_clusters = None if before is None else max(before.n_clusters, training.n_classes)
-    is_new = metric == LEARNED and before is None
+    is_learned = source.learned is not None
     return Rules(
         estimator.repulsion,
         max_clusters,
@@ -241,10 +248,10 @@ def _rules(
         min_weights,
         estimator.prune,
         growth=estimator.growth,
-        refine=_refinement(estimator, metric, how),
-        geometry=geometry_of(metric) if source.learned is None else source.learned,
+        refine=_refinement(estimator, is_learned, how),
+        geometry=source.learned or reading_geometry(estimator.metric),
         continuation=how,
-        first_metric=_first_metric(estimator, training) if is_new else None,
+        first_metric=_first_metric(estimator, training) if is_learned and before is None else None,
     )
 
 
@@ -259,15 +266,15 @@ def _first_metric(estimator: Any, training: validation.Training) -> FirstMetric:
     return FirstMetric(estimator.n_components, or_euclidean=is_free)
 
 
-def _refinement(estimator: Any, metric: str, how: Continuation) -> str | None:
+def _refinement(estimator: Any, is_learned: bool, how: Continuation) -> str | None:
     """Return the name of the refinement; a metric is learned by refinement, too."""
     if how is Continuation.NEW_ROWS:  # refinement needs all rows
         return None
-    return "margin" if metric == LEARNED else estimator.refine
+    return "margin" if is_learned else estimator.refine
 
 
 def _learned_start(
-    estimator: Any, metric: str, earlier: Geometry | None
+    estimator: Any, metric: str, earlier: Geometry | None, training: validation.Training
 ) -> growth_rows.LearnedStart | None:
     """Return how the metric is learned, if it is; a fit that continues keeps it."""
     learned = earlier if isinstance(earlier, Learned) else None
@@ -276,7 +283,10 @@ def _learned_start(
             f"metric={estimator.metric!r} cannot continue a fit with metric={name_of(earlier)!r}, "
             "as their prototypes are points of different spaces: fit anew, with warm_start=False."
         )
-    return growth_rows.LearnedStart(estimator.n_components, learned) if metric == LEARNED else None
+    if metric != LEARNED:
+        return None
+    or_euclidean = estimator.metric == AUTO and training.allows_euclidean
+    return growth_rows.LearnedStart(estimator.n_components, learned, or_euclidean)
 
 
 def _open_journal(estimator: Any) -> Journal | None:

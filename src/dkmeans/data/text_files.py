@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 BLOCK_BYTES = 1 << 22  # bytes of text parsed at a time
@@ -104,6 +105,7 @@ class CsvWriter:
 
     def write_batch(self, batch: Any) -> None:
         """Write a batch."""
+        batch = _with_python_booleans(batch)
         buffer = io.BytesIO()
         try:
             pa_csv.write_csv(batch, buffer, self._unquoted)
@@ -120,6 +122,15 @@ class CsvWriter:
         text = io.StringIO()
         csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode())
+
+
+def _with_python_booleans(batch: Any) -> Any:
+    """Spell Booleans as Python and pandas do, and as reports do: True and False."""
+    for number, field in enumerate(batch.schema):
+        if pa.types.is_boolean(field.type):
+            words = pc.if_else(batch.column(number), "True", "False")
+            batch = batch.set_column(number, field.name, words)
+    return batch
 
 
 def _is_compressed(path: Path) -> bool:

@@ -38,10 +38,7 @@ __all__ = [
 GEOMETRIES: dict[str, Geometry] = {"euclidean": Euclidean(), "cosine": Cosine()}
 LEARNED = "learned"
 METRICS = (*GEOMETRIES, LEARNED)
-AUTO = "auto"  # one of them, by the number of features
-# Up to so many features, "auto" learns a metric. A projection of images costs many times as much
-# as all else in a fit, and their pixels share a unit.
-AUTO_LEARNED_FEATURES = 256
+AUTO = "auto"  # the learned one, unless a fit finds that rows can be compared as they are
 
 
 def geometry_of(metric: str) -> Geometry:
@@ -57,7 +54,7 @@ def geometry_of(metric: str) -> Geometry:
 
 
 def choose_metric(metric: str, n_features: int, earlier: Geometry | None = None) -> str:
-    """Return the metric that "auto" stands for; others stand for themselves.
+    """Return the metric that "auto" starts from; others stand for themselves.
 
     Parameters
     ----------
@@ -68,14 +65,14 @@ def choose_metric(metric: str, n_features: int, earlier: Geometry | None = None)
 
     Examples
     --------
-    >>> choose_metric("auto", 10), choose_metric("auto", 784), choose_metric("cosine", 10)
+    >>> choose_metric("auto", 10), choose_metric("auto", 9000), choose_metric("cosine", 10)
     ('learned', 'euclidean', 'cosine')
     """
     if metric != AUTO:
         return metric
     if earlier is not None:
         return name_of(earlier)
-    return LEARNED if n_features <= AUTO_LEARNED_FEATURES else "euclidean"
+    return LEARNED if n_features <= MAX_FEATURES else "euclidean"
 
 
 def reading_geometry(metric: str) -> Geometry:

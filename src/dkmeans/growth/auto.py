@@ -22,7 +22,7 @@ import numpy as np
 
 from dkmeans.geometry import Geometry
 from dkmeans.growth.grow import grow
-from dkmeans.growth.held_out import HeldOut, ItemLosses, is_within_error
+from dkmeans.growth.held_out import HeldOut, ItemLosses, is_within_error, most_clusters
 from dkmeans.growth.registry import REFINEMENTS
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, Sample, State
@@ -38,7 +38,6 @@ MAX_RATIO_TO_CHOICE = 2.5
 MIN_CLUSTERS_PER_CLASS = 4  # but not before this number
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
-MAX_SHARE_OF_ITEMS = 0.1  # more prototypes would not be a summary of the rows
 SAMPLE_ROWS = 8192  # distinct rows in a sample,
 MIN_CLASS_ROWS = 64  # and of each class,
 MAX_SAMPLE_SHARE = 0.5  # unless that would be most of the rows
@@ -66,11 +65,6 @@ class Search:
         """Return one record for the history: the state of the chosen model, and the time."""
         until = [r for r in self.records if r["clusters"] <= self.n_tried] or self.records[:1]
         return until[-1] | {"round": 0, "phase": "search", "seconds": self.seconds}
-
-
-def most_clusters(n_items: float, n_classes: int) -> int:
-    """Return the largest number of clusters that a search may choose for so many items."""
-    return max(n_classes, int(MAX_SHARE_OF_ITEMS * n_items))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ MAX_SHARE = 1 / 2  # more than the least if there are few items:
 WANTED_ITEMS = 2000  # from so many on, their errors tell models apart
 MAX_ITEMS = 20_000  # of very many items, about as many are held out
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is wanted
+MAX_SHARE_OF_ITEMS = 0.1  # more prototypes would not be a summary of the rows
 N_HASHES = 2**64
 ROUNDING_TOLERANCE = 1 + 1e-9  # factor on the standard error
 
@@ -73,6 +74,11 @@ def is_within_error(worse: Floats) -> bool:
     """
     error = np.sqrt(np.square(worse).sum()) * ROUNDING_TOLERANCE
     return bool(worse.sum() <= error)
+
+
+def most_clusters(n_items: float, n_classes: int) -> int:
+    """Return the largest number of clusters that may be chosen for so many items."""
+    return max(n_classes, int(MAX_SHARE_OF_ITEMS * n_items))
 
 
 def hold_out(counts: Indices, items: Callable[[Hashes], DistinctHashes]) -> HeldOut:

@@ -5,6 +5,9 @@ longer, and where all features are alike it can only overfit. So rows are compar
 unless the learned metric makes clearly fewer errors: by more than one standard error of the
 difference. If one feature has most of the variance, that is usually because of its unit, and there
 is no trial: the metric is learned.
+
+There is no trial either if rows have many features, and there are many of them: learning would take
+many times as long as all else in the fit. Such rows, images for instance, are compared as they are.
 """
 
 from collections.abc import Callable
@@ -22,12 +25,38 @@ from dkmeans.growth.first_metric import (
     seen_and_others,
     short_rules,
 )
-from dkmeans.growth.held_out import ItemLosses, is_within_error
+from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters
 from dkmeans.growth.run import Run, State
+from dkmeans.passes.contract import Runner
+from dkmeans.passes.exchange import CountDistinct
 
 PLAIN = geometry_of("euclidean")
+FEW_FEATURES = 256  # up to so many, the projection of a row is never most of the work
+# Multiplications to project all distinct rows once, if they have more features: 8 million values
+# times a rank of 256.
+MAX_WORK = 2.0**31
 PROTOTYPES_PER_CLASS = 4
 PASSES = 12  # at most
+SMALL_STEP_PASSES = 20
+
+
+def may_learn(runner: Runner, n_rows: int, n_features: int, n_components: int) -> bool:
+    """Tell whether a metric is learned in reasonable time.
+
+    Parameters
+    ----------
+    runner : Runner
+        Its rows are those that were read.
+    n_rows : int
+        Number of rows; only distinct ones with a weight count.
+    n_features : int
+    n_components : int
+        Largest rank of the projection.
+    """
+    if n_features <= FEW_FEATURES:
+        return True
+    most_rows = MAX_WORK / (n_features * min(n_features, n_components))
+    return n_rows <= most_rows or runner.exchange(CountDistinct()) <= most_rows
 
 
 def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
@@ -48,11 +77,15 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     n_distinct = int(rows.count_items().sum())
     if n_distinct < MIN_ROWS:
         return False
-    rules = short_rules(run.rules, few_prototypes(run, PROTOTYPES_PER_CLASS), PASSES)
-    if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
-        rules = replace(rules, metric_step=SMALL_STEP, metric_batches=1)
     with ExitStack() as ending:
         seen, others = seen_and_others(rows, ending)
+        most = most_clusters(int(seen.count_items().sum()), rows.n_classes)
+        few = min(few_prototypes(run, PROTOTYPES_PER_CLASS), most)
+        if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
+            rules = short_rules(run.rules, few, SMALL_STEP_PASSES)
+            rules = replace(rules, metric_step=SMALL_STEP, metric_batches=1)
+        else:
+            rules = short_rules(run.rules, few, PASSES)
         items = ItemLosses(others, others.facts.largest)
         short = Run(seen, rules)
         short.map_rows(PLAIN)

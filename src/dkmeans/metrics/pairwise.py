@@ -47,6 +47,11 @@ TRUE_METRICS = {
     *("canberra", "chebyshev", "cityblock", "hamming", "haversine", "jaccard", "l1"),
     *("mahalanobis", "manhattan", "minkowski", "seuclidean"),
 }
+# Metrics in which a feature counts more in a smaller unit.
+OF_UNITS = {
+    *EUCLIDEAN,
+    *("chebyshev", "cityblock", "l1", "manhattan", "minkowski", "sqeuclidean"),
+}
 # Parameters that would otherwise be computed from each block of rows.
 NEEDED_PARAMETERS = {"mahalanobis": "VI", "seuclidean": "V"}
 BOOLEAN = {"dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule"}

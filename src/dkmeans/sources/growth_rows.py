@@ -12,6 +12,7 @@ from dkmeans.data.value_checks import WIDEST
 from dkmeans.geometry import Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
+from dkmeans.growth.metric_choice import may_learn
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
@@ -33,7 +34,7 @@ class Source:
     rows: Rows
     conflicts: list[Indices] | int  # only their number, if they are lazy
     weight_unit: float  # a weight of 1 in growth, in the user's terms
-    learned: Learned | None = None  # what maps the rows, if the metric is to be learned
+    learned: Learned | None = None  # what maps the rows, if the metric may be learned
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,22 @@ class LearnedStart:
 
     n_components: int | None
     earlier: Learned | None  # that of the fit which this one continues
+    or_euclidean: bool = False  # if there is too much work
 
-    def geometry(self, runner: Runner, training: Training, by_class: Floats | None) -> Learned:
-        """Return the metric of the earlier fit, or one that standardises these rows."""
+    def geometry(
+        self, runner: Runner, training: Training, by_class: Floats | None
+    ) -> Learned | None:
+        """Return the metric of the earlier fit, or one that standardises these rows.
+
+        None means that rows are compared as they are, as learning would take too long.
+        """
         if self.earlier is not None:
             return self.earlier
+        d, rank = training.names["n_features_in_"], self.n_components or MAX_COMPONENTS
+        if self.or_euclidean and not may_learn(runner, training.n_rows, d, rank):
+            return None
         most = max(MAX_COMPONENTS, self.n_components or 1)  # growth chooses among them
-        return start_metric(runner, training.names["n_features_in_"], most, by_class)
+        return start_metric(runner, d, most, by_class)
 
 
 class RowSource(Protocol):
@@ -100,8 +110,8 @@ def make_source(
         undo.callback(runner.close)
         geometry = None if learned is None else learned.geometry(runner, training, found.by_class)
         n_values = training.n_values
-        if geometry is not None:
-            n_values = training.n_rows * geometry.components.shape[1]
+        if geometry is not None:  # sparse rows are projected to dense ones
+            n_values = max(n_values, training.n_rows * geometry.components.shape[1])
         recorded = None if journal is None else JournalRunner(runner)
         runner = runner if recorded is None else recorded
         rows = Rows(
