@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dkmeans.exact.packed import Packed
 from dkmeans.exact.record import Record
 from dkmeans.exact.sparse_sums import (
     SparseSums,
@@ -25,8 +26,6 @@ from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.exact import ratio, total
 
 INT16_CODES = 1 << 15  # codes below this fit into 16 bits
-MIN_PACKED = 1 << 16  # smaller arrays are sent as they are
-MAX_FILLED = 0.25  # share of values that are not zero up to which only these are sent
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,8 @@ class GroupSums(Record):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle only values that are not zero, where they are few: sums of sparse rows."""
-        return _unpickled, (self.keys, self.weights, _Packed.of(self.sums), self.squares)
+        sums = self.sums if isinstance(self.sums, SparseSums) else Packed.of(self.sums)
+        return _unpickled, (self.keys, self.weights, sums, self.squares)
 
     def take(self, which: Indices) -> Self:
         """Select groups."""
@@ -108,35 +108,8 @@ class GroupSums(Record):
         )
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """An array with few values that are not zero."""
-
-    shape: tuple[int, ...]
-    places: npt.NDArray[np.integer]
-    values: Floats
-
-    @classmethod
-    def of(cls, array: Sums) -> "_Packed | Sums":
-        """Pack an array, unless it is small or has many values."""
-        if isinstance(array, SparseSums):
-            return array
-        if array.size < MIN_PACKED or np.count_nonzero(array) > MAX_FILLED * array.size:
-            return array
-        flat = array.reshape(-1)
-        places = np.flatnonzero(flat)
-        few = array.size <= np.iinfo(np.int32).max
-        return cls(array.shape, places.astype(np.int32) if few else places, flat[places])
-
-    def unpacked(self) -> Floats:
-        """Return the array."""
-        array = np.zeros(self.shape)
-        array.reshape(-1)[self.places] = self.values
-        return array
-
-
-def _unpickled(keys: Indices, weights: Floats, sums: _Packed | Sums, squares: Floats) -> GroupSums:
-    unpacked = sums.unpacked() if isinstance(sums, _Packed) else sums
+def _unpickled(keys: Indices, weights: Floats, sums: Packed | Sums, squares: Floats) -> GroupSums:
+    unpacked = sums.unpacked() if isinstance(sums, Packed) else sums
     return GroupSums(keys, weights, unpacked, squares)
 
 

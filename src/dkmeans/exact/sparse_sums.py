@@ -12,7 +12,7 @@ from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.tally import Scattered
 
-MIN_SPARSE_VALUES = 1 << 25  # smaller sums are dense: these are faster
+MIN_SPARSE_VALUES = 1 << 22  # smaller sums are dense: these are faster
 CHUNK_VALUES = 1 << 21  # of dense copies of some groups
 MIN_FLUSHED = 1 << 20  # terms that are collected before they are added up
 

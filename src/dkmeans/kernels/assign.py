@@ -327,12 +327,22 @@ def _scores(X: Matrix, packed: PackedCenters) -> tuple[npt.NDArray[np.floating],
         filled = np.flatnonzero(np.diff(a.indptr))
         if len(filled):
             squares[filled] = np.add.reduceat(a.data.astype(np.float64) ** 2, a.indptr[filled])
+        scores = _sparse_product(a, packed)
     else:
         a = (X - packed.shift) * scale
         squares = np.einsum("ij,ij->i", a, a, dtype=np.float64)
-    scores = a @ packed.directions
+        scores = a @ packed.directions
     np.subtract(packed.offsets, scores, out=scores)
     return scores, squares
+
+
+def _sparse_product(a: Any, packed: PackedCenters) -> npt.NDArray[np.floating]:
+    """Multiply CSR rows by all centres; of few rows, only the columns that they have."""
+    if a.nnz >= a.shape[1]:
+        return np.asarray(a @ packed.directions)
+    columns, at = np.unique(a.indices, return_inverse=True)
+    few = sp.csr_array((a.data, at, a.indptr), shape=(a.shape[0], len(columns)))
+    return np.asarray(few @ np.ascontiguousarray(packed.points[:, columns].T))
 
 
 def _nearest_by_reference(

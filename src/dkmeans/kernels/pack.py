@@ -5,6 +5,7 @@ The bound is derived in `kernels.assign`.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import ModuleType
 from typing import Self
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from dkmeans.kernels.block import Floats, Indices
 
 CACHE_LINE_BYTES = 64
+CHUNK_VALUES = 1 << 21  # of centres that are arranged at a time
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,17 @@ class PackedCenters:
     shift: npt.NDArray[np.floating] | None  # s, or None for sparse rows, which must stay sparse
     scale: float  # power of two that scales b to about 1, against overflow and underflow
     points: npt.NDArray[np.floating]  # scaled b, shape (k, d)
-    directions: npt.NDArray[np.floating]  # the same transposed to (d, k)
     offsets: npt.NDArray[np.floating]  # |b|^2 / 2 less the bound's share
     slack: Floats  # twice the bound's share
     reach: float  # largest |b|
     relative_error: float
     panels: Panels | None = None
+
+    @cached_property
+    def directions(self) -> npt.NDArray[np.floating]:
+        """The scaled b, transposed to (d, k)."""
+        is_sparse = self.shift is None
+        return np.ascontiguousarray(self.points.T) if is_sparse else self.points.T  # for BLAS
 
     @property
     def errors(self) -> tuple[float, float, float]:
@@ -63,8 +70,10 @@ class PackedCenters:
 
     def take(self, which: Indices) -> Self:
         """Select centres whose scores are already computed."""
-        centers, slack = self.centers[which], self.slack[which]
-        return replace(self, centers=centers, slack=slack)
+        some: Indices | slice = which
+        if len(which) == which[-1] - which[0] + 1:  # the usual case; a slice copies nothing
+            some = slice(int(which[0]), int(which[-1]) + 1)
+        return replace(self, centers=self.centers[some], slack=self.slack[some])
 
 
 def pack(
@@ -95,7 +104,7 @@ def pack(
     largest = float(max(b.max(), -b.min()))
     exponent = math.frexp(largest)[1] if largest > 0 else 0
     scale = math.ldexp(1.0, min(-exponent, int(np.finfo(dtype).maxexp) - 1))
-    b = b * dtype.type(scale)
+    b = b if scale == 1 else b * dtype.type(scale)
     squares = np.einsum("ij,ij->i", b, b, dtype=np.float64)
     kappa = relative_error(centers.shape[1], dtype, n_terms)
     offsets = ((0.5 - kappa) * squares).astype(dtype)
@@ -104,7 +113,6 @@ def pack(
         shift=shift,
         scale=scale,
         points=b,
-        directions=np.ascontiguousarray(b.T) if sparse else b.T,  # BLAS needs no copy
         offsets=offsets,
         slack=2 * kappa * squares,
         reach=float(np.sqrt(squares.max())),
@@ -135,11 +143,15 @@ def _panels(
     first = np.repeat((np.cumsum(n_blocks) - n_blocks) * width - starts, sizes)
     at = first + np.arange(k)  # place of each centre
     places = int(n_blocks.sum()) * width
-    values, spread = np.zeros((places, d), dtype=b.dtype), np.full(places, np.inf, dtype=b.dtype)
-    columns = np.full(places, -1)
-    values[at], spread[at], columns[at] = -b, offsets, np.arange(k)
-    blocks = _empty_aligned((len(values) // width, d, width), b.dtype)
-    blocks[:] = values.reshape(-1, width, d).transpose(0, 2, 1)
+    spread, columns = np.full(places, np.inf, dtype=b.dtype), np.full(places, -1)
+    spread[at], columns[at] = offsets, np.arange(k)
+    blocks = _empty_aligned((places // width, d, width), b.dtype)
+    step = max(1, CHUNK_VALUES // (width * d))
+    for start in range(0, len(blocks), step):
+        some = columns.reshape(-1, width)[start : start + step]
+        values = -b[some]
+        values[some < 0] = 0
+        blocks[start : start + step] = values.transpose(0, 2, 1)
     return Panels(
         loops,
         blocks,

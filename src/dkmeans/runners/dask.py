@@ -35,6 +35,7 @@ from dkmeans.runners.dask_worker import (
     Request,
     RunPass,
     SettleRange,
+    Shared,
     SplitRows,
     SumSampleWeights,
     TakeResult,
@@ -117,7 +118,7 @@ class Crew:
     def run(self, number: int, task: Pass[R]) -> R:
         """Run a pass over all parts of a set."""
         if len(self._workers) < MIN_TREE_WORKERS:
-            found = self._ask_all(RunPass(number, task))
+            found = self._ask_all(Shared(RunPass(number, task)))
         else:
             found = self._run_in_groups(TakeResult(number, task, next(self._calls)))
         self._sets[number].log.add(task)
@@ -194,7 +195,7 @@ class Crew:
         So neither the driver nor any worker gets more than about the root of their number. If a
         worker is lost meanwhile, the driver asks each worker of its group.
         """
-        self._ask_all(KeepResult(take.number, take.task, take.call))
+        self._ask_all(Shared(KeepResult(take.number, take.task, take.call)))
         count = round(len(self._workers) ** 0.5)
         groups = [self._workers[first::count] for first in range(count)]
         found: list[list[R]] = []

@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from inspect import iscoroutine
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -21,6 +22,7 @@ from dkmeans.passes.part import Part, Setting
 from dkmeans.runners.allocator import allocator
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import merge_all
+from dkmeans.runners.packet import Packet
 
 R = TypeVar("R")
 PEER_TIMEOUT_S = 60.0  # to fetch a result that another worker has
@@ -72,6 +74,9 @@ class Answer(Generic[R]):
 
     error: Exception | None
     results: list[R]  # one result, unless there was an error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Answer, (self.error, Packet(self.results))
 
 
 class Holder:
@@ -219,6 +224,24 @@ class ConfigureParts(Request[None]):
     def execute(self, holdings: Holdings) -> None:
         """Configure the parts."""
         holdings.sets[self.number].configure(self.setting)
+
+
+@dataclass(frozen=True)
+class Shared(Request[R]):
+    """A request to all workers, which is pickled once."""
+
+    request: Request[R]
+
+    def execute(self, holdings: Holdings) -> R:
+        """Execute the request."""
+        return self.request.execute(holdings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shared, (self._packet,)
+
+    @cached_property
+    def _packet(self) -> Packet:
+        return Packet(self.request)
 
 
 @dataclass(frozen=True)
