@@ -27,8 +27,8 @@ settings.load_profile("repeatable")
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    """Let growth and the search for its budget draw samples even of few rows."""
-    from dkmeans.growth import auto, best
+    """Let growth, the search for its budget and short fits draw samples even of few rows."""
+    from dkmeans.growth import auto, best, first_metric, metric_choice
 
     monkeypatch.setattr(auto, "SAMPLE_ROWS", 20)
     monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 3)
@@ -36,6 +36,11 @@ def small_samples(monkeypatch):
     monkeypatch.setattr(best, "SAMPLE_ROWS", 3)
     monkeypatch.setattr(best, "MIN_SAMPLE_ROWS", 3)
     monkeypatch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 1)
+    for module in (first_metric, metric_choice):
+        monkeypatch.setattr(module, "MIN_ROWS", 30)
+    monkeypatch.setattr(first_metric, "SAMPLE_ROWS", 25)
+    monkeypatch.setattr(first_metric, "MIN_CLASS_ROWS", 5)
+    monkeypatch.setattr(first_metric, "MIN_STEP_ROWS", 30)
 
 
 @pytest.fixture

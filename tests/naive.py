@@ -595,10 +595,11 @@ def robust_cost(near, far, gap, slope, variance, n_features, least):
 class NaiveRefinement:
     """Descent on the robust margin cost; Euclidean.
 
-    `batches` holds, for each pass, the batch of each row.
+    `batches` holds, for each pass, the batch of each row; `n_more` is how many numbers are learned
+    beside the centres.
     """
 
-    def __init__(self, X, y, w, centers, classes, batches, dtype):
+    def __init__(self, X, y, w, centers, classes, batches, dtype, n_more=0):
         self.X, self.y, self.w, self.classes = X, y, w, classes
         self.active = [r for r in range(len(y)) if w[r] > 0]
         self.batches, self.dtype = batches, dtype
@@ -619,7 +620,8 @@ class NaiveRefinement:
             cell = [r for r in own if own[r] == i]
             mean = np.average([X[r] for r in cell], axis=0, weights=[w[r] for r in cell])
             scatter += math.fsum(w[r] * squared(X[r], mean) for r in cell) / self.weight
-        noise = 0.5 * min(1, k * d / (0.4 * len({tuple(row) for row in rows.tolist()})))
+        n_distinct = len({tuple(row) for row in rows.tolist()})
+        noise = 0.5 * min(1, (k * d + n_more) / (0.4 * n_distinct))
         self.variance = noise**2 * scatter / d
 
     def margins(self, centers, rows):

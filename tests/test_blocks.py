@@ -41,6 +41,8 @@ SETTINGS = [
     {"max_clusters": "auto", "refine": "margin", "max_iter": 6},
     {"metric": "cosine", "max_clusters": 9, "refine": "margin"},
     {"metric": "learned", "max_clusters": 9, "refine": "margin"},
+    {"metric": "learned", "max_clusters": 9, "n_components": 2, "refine": "margin"},
+    {"metric": "auto", "max_clusters": 9, "refine": "margin"},
 ]
 
 

@@ -32,7 +32,14 @@ SETTINGS = [
     {"max_clusters": "auto", "growth": "paper"},
     {"max_clusters": "auto", "refine": "margin", "max_iter": 4},
     {"metric": "cosine", "max_clusters": 9},
-    {"metric": "learned", "max_clusters": 9, "refine": "margin"},
+    {"metric": "learned", "max_clusters": 6, "max_iter": 12, "refine": "margin"},
+    *(
+        pytest.param(
+            {"metric": "learned", "max_clusters": 6, "max_iter": 12, "refine": "margin"} | setting,
+            marks=pytest.mark.study,
+        )
+        for setting in ({"n_components": 2}, {"metric": "auto"})
+    ),
 ]
 
 

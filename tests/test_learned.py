@@ -326,3 +326,36 @@ def test_a_warm_start_continues_from_the_metric(trained):
     np.testing.assert_array_equal(again._fitted.geometry.scale, trained._fitted.geometry.scale)
     assert len(again.components_) == 8
     np.testing.assert_array_equal(again.labels_, again.transform(X).argmin(axis=1))
+
+
+CORNERS = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+
+
+@pytest.mark.parametrize("k", [4, 5, None, "auto"])
+@pytest.mark.parametrize("growth", ["best", "paper"])
+def test_rows_with_the_same_image_are_in_conflict(k, growth):
+    """Four classes at the corners of a square, on one axis: fits used not to end."""
+    model = DiscriminativeKMeans(k, metric="learned", n_components=1, growth=growth)
+    model.fit(CORNERS, [0, 1, 2, 3])
+    images = model._fitted.geometry.rows(CORNERS)
+    expected = [np.flatnonzero(same).tolist() for same in images == images.T]
+    expected = sorted({tuple(rows) for rows in expected if len(rows) > 1})
+    assert expected
+    assert [tuple(rows.tolist()) for rows in model.conflicts_] == expected
+    assert model.converged_
+    assert (model.labels_ == model.predict_cluster(CORNERS)).all()
+
+
+@pytest.mark.parametrize("n_components", [None, 1])
+def test_conflicts_of_dask_collections_are_those_of_images(n_components):
+    da = pytest.importorskip("dask.array")
+    X = np.array([[0.0], [1e-9], [2.0], [2 + 1e-9], [3.0], [4.0]])  # equal but for rounding
+    y = np.array([0, 1, 0, 1, 0, 1])
+    if n_components is not None:
+        X, y = np.vstack([CORNERS, CORNERS]), np.array([0, 1, 2, 3, 0, 1, 3, 3])
+    model = DiscriminativeKMeans(4, metric="learned", n_components=n_components)
+    expected = [rows.tolist() for rows in model.fit(X, y).conflicts_]
+    assert expected
+    model.fit(da.from_array(X, chunks=(3, X.shape[1])), da.from_array(y, chunks=3))
+    assert len(model.conflicts_) == len(expected)
+    assert [rows.tolist() for rows in model.conflicts_.compute()] == expected

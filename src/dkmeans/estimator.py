@@ -192,9 +192,10 @@ class DiscriminativeKMeans(
         `labels_`.
     conflicts_ : list of ndarray or LazyConflicts
         Indices of each group of identical rows that have different labels. The heaviest class of
-        a group counts as its label, the lowest on a tie. For Dask collections it is a sequence
-        that knows its length, and reads the rows again to find the groups (`compute()` returns the
-        list); it is not part of pickles, copies and files.
+        a group counts as its label, the lowest on a tie. In a learned metric, rows with the same
+        image are identical. For Dask collections it is a sequence that knows its length, and reads
+        the rows again to find the groups (`compute()` returns the list); it is not part of pickles,
+        copies and files.
     history_ : History
         One row per round.
     path_ : Path

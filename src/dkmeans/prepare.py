@@ -146,7 +146,16 @@ def prepare(
             can_end_search=journal is None,
             sum_cells=sum_cells,
             find_conflicts=(
-                partial(_find_conflicts, _before(estimator, how), X, y, sample_weight, how, classes)
+                partial(
+                    _find_conflicts,
+                    _before(estimator, how),
+                    X,
+                    y,
+                    sample_weight,
+                    how,
+                    classes,
+                    source.learned,
+                )
                 if is_dask(X)
                 else None
             ),
@@ -161,14 +170,20 @@ def _before(estimator: Any, how: Continuation) -> Any:
 
 
 def _find_conflicts(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    how: Continuation,
+    classes: Any,
+    learned: Learned | None,
 ) -> list[Indices]:
     """Read Dask collections again as a fit did, and return their conflicts."""
     with single_threaded_blas, ExitStack() as ending:
         training, stream, _ = _read(estimator, X, y, sample_weight, how, classes, ending)
         unit = None if how is Continuation.FRESH else estimator._fitted.weight_unit
         place = estimator.n_threads, estimator.memory_mb
-        return growth_rows.find_conflicts(training, stream, *place, unit)
+        return growth_rows.find_conflicts(training, stream, *place, unit, learned)
 
 
 def _read(

@@ -25,7 +25,9 @@ def grow(run: Run) -> Generator[State | RefineStep, None, None]:
         run.map_rows(PLAIN)
     elif run.rules.first_metric is not None:
         start = first_metric(run, _last_state)
-        run.map_rows(start.geometry)
+        if start.geometry is not run.rules.geometry:
+            run.map_rows(start.geometry)
+            run.conflicts += run.rows.agree_on_labels()
         run.rules = replace(run.rules, metric_step=start.step, metric_batches=start.batches)
     state = run.begin()
     yield state

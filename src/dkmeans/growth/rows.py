@@ -16,6 +16,7 @@ from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.exact.sparse_sums import dense_chunks, mapped
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
+from dkmeans.growth.identical_rows import agree_on_labels
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
@@ -118,6 +119,13 @@ class Rows:
         self.run(assignment.LeaveCells())
         self._new_assignment()
         self._known = None
+
+    def agree_on_labels(self) -> list[Indices]:
+        """Give rows with the same image the same label, and return those that had different ones.
+
+        No prototypes could separate them, even if the rows that were read differ.
+        """
+        return agree_on_labels(self._runner)
 
     def _map(self, geometry: Geometry) -> None:
         self.geometry = geometry

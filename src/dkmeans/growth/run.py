@@ -117,7 +117,8 @@ class Run:
     converged : bool
         Set by the phases of the algorithm.
     conflicts : list of arrays
-        Rows that equal a heavier prototype of another class, by prototype and class.
+        Rows that equal a heavier prototype of another class, by prototype and class, and rows of
+        different classes with the same image, where the metric has changed.
     sample : Sample or None
         The sample that it runs on; None for all rows.
     """

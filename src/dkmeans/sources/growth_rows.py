@@ -18,7 +18,7 @@ from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import default_threads
 from dkmeans.passes.contract import Runner
-from dkmeans.passes.part import Part
+from dkmeans.passes.part import Part, Setting
 from dkmeans.runners.checkpoint import Journal, JournalRunner
 from dkmeans.runners.local import LocalRunner
 
@@ -139,10 +139,16 @@ def find_conflicts(
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
+    geometry: Learned | None = None,
 ) -> list[Indices]:
-    """Return the groups of identical rows with different labels; parameters as in `make_source`."""
+    """Return the groups of identical rows with different labels, as `make_source` found them.
+
+    `geometry` is what mapped the rows there; the other parameters are the same.
+    """
     weights = _weights_in_units(training, unit).values
     with closing(_runner(training, stream, weights, n_threads, memory_mb)) as runner:
+        if geometry is not None:
+            runner.configure(Setting(geometry=geometry))
         return agree_on_labels(runner)
 
 
