@@ -214,3 +214,17 @@ def test_a_short_fit_has_the_same_bits_in_any_order_and_parts(weighted, n_compon
     assert fitted(X[order], y[order], w[order])[0] == components
     again = np.repeat(np.arange(len(X)), w.astype(int))
     assert fitted(X[again], y[again])[0] == components
+
+
+def test_many_distinct_rows_of_many_features_get_a_lower_rank_by_default(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
+    work = 100 * 300 * 70
+    monkeypatch.setattr(module, "MAX_WORK", work)
+    found = metric_of(X)
+    assert found.components.shape[1] == 70
+    twice = metric_of(np.repeat(X, 2, axis=0))
+    assert twice.components.tobytes() == found.components.tobytes()  # copies do not count
+    assert metric_of(X, n_components=90).components.shape[1] == 90
+    assert metric_of(X[:, :250]).components.shape[1] == 99  # the rank of the rows
+    monkeypatch.setattr(module, "MAX_WORK", work / 2)
+    assert metric_of(X).components.shape[1] == module.MIN_COMPONENTS

@@ -27,14 +27,11 @@ from dkmeans.growth.first_metric import (
 )
 from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters
 from dkmeans.growth.run import Run, State
+from dkmeans.growth.start_metric import FEW_FEATURES, MAX_WORK
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.exchange import CountDistinct
 
 PLAIN = geometry_of("euclidean")
-FEW_FEATURES = 256  # up to so many, the projection of a row is never most of the work
-# Multiplications to project all distinct rows once, if they have more features: 8 million values
-# times a rank of 256.
-MAX_WORK = 2.0**31
 PROTOTYPES_PER_CLASS = 4
 PASSES = 12  # at most
 SMALL_STEP_PASSES = 20

@@ -22,7 +22,12 @@ from dkmeans.passes.exchange import CountDistinct
 from dkmeans.passes.feature_bins import CountBins
 from dkmeans.passes.part import Setting
 
-MAX_COMPONENTS = 256  # by default
+MAX_COMPONENTS = 256  # by default,
+FEW_FEATURES = 256  # and with more features than this,
+MIN_COMPONENTS = 64  # as few as these,
+# if it takes more multiplications to project all distinct rows once: so many are 8 million values
+# times a rank of 256.
+MAX_WORK = 2.0**31
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
 MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest
 N_BINS = 8  # of a feature, equally likely if it is Gaussian
@@ -43,7 +48,7 @@ def start_metric(
         Its rows are those that were read.
     n_features : int
     n_components : int or None
-        Largest number of axes; by default 256.
+        Largest number of axes; by default 256, and less for many rows of many features.
     by_class : array or None
         Class factors that the weights of the rows contain.
     """
@@ -58,9 +63,25 @@ def start_metric(
     runner.configure(Setting(scale=scale))
     heaviest = weights.factor if whole else runner.run(facts.FindFacts()).heaviest
     standard = _standardised(runner, scale, heaviest)
-    relevant = _relevances(runner, standard, heaviest)
+    n_distinct = runner.exchange(CountDistinct())  # copies tell nothing new
+    relevant = _relevances(runner, standard, heaviest, n_distinct)
     standard = standard.with_components(standard.components * relevant[:, None])
-    return _along_principal_axes(runner, standard, n_components, heaviest)
+    most = default_rank(n_distinct, n_features) if n_components is None else n_components
+    return _along_principal_axes(runner, standard, most, heaviest)
+
+
+def default_rank(n_distinct: int, n_features: int) -> int:
+    """Return the largest rank of a projection of so many distinct rows, by default.
+
+    Examples
+    --------
+    >>> default_rank(2414, 2016), default_rank(20_000, 784), default_rank(60_000, 784)
+    (256, 136, 64)
+    """
+    if n_features <= FEW_FEATURES:
+        return MAX_COMPONENTS
+    most = int(MAX_WORK / (max(n_distinct, 1) * n_features))
+    return min(max(most, MIN_COMPONENTS), MAX_COMPONENTS)
 
 
 def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
@@ -84,7 +105,7 @@ def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
     return Learned.of_features(means, deviations, box.low, box.high, weights)
 
 
-def _relevances(runner: Runner, standard: Learned, heaviest: float) -> Floats:
+def _relevances(runner: Runner, standard: Learned, heaviest: float, n_distinct: int) -> Floats:
     """Return how much each feature counts by what its values alone tell of the classes.
 
     The measure is the chi-squared statistic of bins and classes, relative to its distribution for
@@ -102,22 +123,17 @@ def _relevances(runner: Runner, standard: Learned, heaviest: float) -> Floats:
     ratios = np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
     freedom = np.maximum(np.count_nonzero(bins > 0, axis=(1, 2)) - 1.0, 0.0)
     freedom *= np.count_nonzero(classes[0] > 0) - 1
-    excess = _n_distinct(runner) * ratios.sum(axis=(1, 2)) - freedom
+    excess = n_distinct * ratios.sum(axis=(1, 2)) - freedom
     noise = np.sqrt(2 * freedom)
     scores = np.divide(excess, noise, out=np.zeros_like(noise), where=noise > 0)
     relevances = np.clip(scores / CLEAR_SCORE, LEAST_RELEVANCE, 1.0)
     return relevances / relevances.max()
 
 
-def _n_distinct(runner: Runner) -> int:
-    """Return the number of distinct rows of positive weight: copies tell nothing new."""
-    return runner.exchange(CountDistinct())
-
-
 def _along_principal_axes(
     runner: Runner,
     standard: Learned,
-    n_components: int | None,
+    most: int,
     heaviest: float,
 ) -> Learned:
     """Project to the axes of largest variance; the largest entry of each is positive."""
@@ -132,7 +148,6 @@ def _along_principal_axes(
     with single_threaded_blas:
         variances, axes = np.linalg.eigh(covariance)
     rank = int(np.count_nonzero(variances > MIN_VARIANCE * variances[-1]))
-    most = MAX_COMPONENTS if n_components is None else n_components
     chosen = axes[:, ::-1][:, : max(1, min(rank, most))]
     if chosen.shape[1] == d:
         return standard.with_components(np.eye(d) * weights)

@@ -57,7 +57,7 @@ class LearnedStart:
         d, rank = training.names["n_features_in_"], self.n_components or MAX_COMPONENTS
         if self.or_euclidean and not may_learn(runner, training.n_rows, d, rank):
             return None
-        most = max(MAX_COMPONENTS, self.n_components or 1)  # growth chooses among them
+        most = self.n_components and max(MAX_COMPONENTS, self.n_components)  # growth chooses some
         return start_metric(runner, d, most, by_class)
 
 
