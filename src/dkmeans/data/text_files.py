@@ -126,11 +126,11 @@ class CsvWriter:
 
 def _with_python_booleans(batch: Any) -> Any:
     """Spell Booleans as Python and pandas do, and as reports do: True and False."""
-    for number, field in enumerate(batch.schema):
-        if pa.types.is_boolean(field.type):
-            words = pc.if_else(batch.column(number), "True", "False")
-            batch = batch.set_column(number, field.name, words)
-    return batch
+    columns = [
+        pc.if_else(column, "True", "False") if pa.types.is_boolean(column.type) else column
+        for column in batch.columns
+    ]
+    return type(batch).from_arrays(columns, names=batch.schema.names)
 
 
 def _is_compressed(path: Path) -> bool:
