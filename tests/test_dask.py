@@ -33,6 +33,7 @@ from dkmeans.runners.dask_worker import (
     InspectPartitions,
     RunPass,
     SettleRange,
+    Shared,
 )
 
 pytestmark = [
@@ -219,6 +220,7 @@ class Killer:
             number = len(self.passes)
             held = next(worker for worker in crew._workers if 0 in worker.numbers)
             request = request_for(held)
+            request = request.request if isinstance(request, Shared) else request
             kind = type(request.task if isinstance(request, RunPass) else request)
             self.passes.append(kind)
             if when(number, kind):
