@@ -104,10 +104,11 @@ class Traffic:
         self.sent, self.back, self.calls = (defaultdict(int) for _ in range(3))
 
     def __enter__(self):
-        from dkmeans.runners.dask_worker import RunPass
+        from dkmeans.runners.dask_worker import RunPass, Shared
 
         def counted(crew, request):
             found = self._plain(crew, request)
+            request = request.request if isinstance(request, Shared) else request
             if isinstance(request, RunPass):
                 if not self.calls:  # while there is a crew
                     self._time_calls(crew)

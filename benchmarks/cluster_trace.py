@@ -68,6 +68,7 @@ class Watch:
 
         def asked(crew, request_for, workers=None):
             request = request_for(crew._workers[0])
+            request = getattr(request, "request", request)  # of a shared one, that which it shares
             return self._noted(request, lambda: ask(crew, request_for, workers))
 
         def settled(crew, task, call):
