@@ -66,24 +66,25 @@ def chunked(*arrays):
 
 
 def held_rows(client):
-    """Count the rows that workers hold."""
+    """Count the rows that workers hold: in partitions, and in the parts made of them."""
 
     def count(dask_worker):
-        found = [value for value in dask_worker.data.values() if hasattr(value, "X")]
+        partitions = [value for value in dask_worker.data.values() if hasattr(value, "X")]
+        parts = []
         for holder in filter(None, dask_worker.state.actors.values()):
             holdings = holder._holdings
-            found += holdings.batches.values()
+            partitions += holdings.batches.values()
             for runner in holdings.sets.values():
-                found += runner.parts
-        return sum(len(one.X) for one in found)
+                parts += runner.parts
+        return [sum(len(one.X) for one in some) for some in (partitions, parts)]
 
-    return sum(client.run(count).values())
+    return np.sum(list(client.run(count).values()), axis=0).tolist()
 
 
 def are_dropped(client):
     """Tell whether workers hold no rows, once they have heard of what was released."""
     end = time.monotonic() + 120  # which a machine must be very busy to need
-    while held_rows(client):
+    while any(held_rows(client)):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -177,7 +178,10 @@ def test_workers_drop_the_rows_however_a_fit_ends(client, labelled):
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
         grown(9).fit(X, y)
     assert are_dropped(client)
-    assert during == [300]  # as batches, and as parts of the same memory
+    [(in_partitions, in_parts)] = during
+    assert in_parts == 150
+    # Dask chose where to read the partitions; one that was moved for balance is there twice.
+    assert 150 <= in_partitions <= 300
 
 
 @pytest.mark.usefixtures("no_garbage_collection")
