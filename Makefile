@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 SITE := docs/_build/html
 # `worksteal` keeps most tests of a file in one worker, so that they share fixtures.
 SPREAD := -n auto --dist worksteal
+# Tests start many processes: each would compile all libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-more lint check fuzz studies docs oldest oldest-compiled faults browser dist clean
 .DELETE_ON_ERROR:
