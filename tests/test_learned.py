@@ -346,6 +346,36 @@ def test_rows_with_the_same_image_are_in_conflict(k, growth):
     assert (model.labels_ == model.predict_cluster(CORNERS)).all()
 
 
+@pytest.mark.parametrize("k", [None, 6, "auto"])
+def test_identical_rows_may_share_their_image_with_others(k):
+    """Rows that have agreed on a label agree anew on each projection: fits used not to end."""
+    X = np.vstack([CORNERS, CORNERS[[0, 0, 1, 1, 1]]])
+    y = np.array([0, 1, 2, 3, 1, 1, 0, 0, 0])
+    model = DiscriminativeKMeans(k, metric="learned", n_components=1).fit(X, y)
+    images = model._fitted.geometry.rows(X)[:, 0]
+    expected = {tuple(np.flatnonzero(images == value).tolist()) for value in images}
+    assert model.converged_
+    assert {tuple(rows.tolist()) for rows in model.conflicts_} == {
+        rows for rows in expected if len(set(y[list(rows)])) > 1
+    }
+    for rows in expected:
+        votes = np.bincount(y[list(rows)])
+        assert (model.predict(X[list(rows)]) == votes.argmax()).all()
+
+
+def test_a_euclidean_fit_knows_nothing_of_images():
+    """Next to a distant row, all other rows have few images."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+    X[0] = 1e9
+    plain = DiscriminativeKMeans(8, metric="euclidean").fit(X, y)
+    model = DiscriminativeKMeans(8).fit(X, y)
+    assert model.metric_ == "euclidean"
+    assert not model.conflicts_
+    np.testing.assert_array_equal(model.cluster_centers_, plain.cluster_centers_)
+
+
 @pytest.mark.parametrize("n_components", [None, 1])
 def test_conflicts_of_dask_collections_are_those_of_images(n_components):
     da = pytest.importorskip("dask.array")

@@ -72,6 +72,8 @@ def every_task(X, y, setting):
     yield assignment.Gather(dense[5:6])
     yield facts.SumSpread(setting.scale.units(100.0))
     yield assignment.Assign(one, np.array([1]))
+    yield row_labels.Relabel(some[::-1].copy(), np.array([2, 2, 0, 0, 1]))
+    yield row_labels.RestoreClasses()
     yield row_labels.Relabel(some, np.array([0, 1, 2, 0, 1]))
     yield from (
         row_labels.WeighErrors(one.classes, setting.grids.weights()),

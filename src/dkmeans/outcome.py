@@ -84,12 +84,14 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
 
 def _conflicts(prepared: PreparedFit, run: Run) -> Conflicts:
     """Return all conflicts; those among the rows of Dask collections are found when asked for."""
-    found, find = prepared.source.conflicts, prepared.find_conflicts
+    found, geometry, outweighed = prepared.source.conflicts, None, run.conflicts
+    if run.images is not None:  # identical rows have the same image, too
+        found, geometry = run.images.conflicts, run.images.geometry
     if not isinstance(found, int):
-        return found + run.conflicts
+        return found + outweighed
+    find = prepared.find_conflicts
     assert find is not None
-    n_groups, outweighed = found + len(run.conflicts), run.conflicts
-    return LazyConflicts(n_groups, lambda: find() + outweighed)
+    return LazyConflicts(found + len(outweighed), lambda: find(geometry) + outweighed)
 
 
 def _calibration(search: Search | None) -> Calibration | None:

@@ -53,8 +53,9 @@ class PreparedFit:
     can_end_search: bool  # not with a checkpoint, as resuming has to repeat the same passes
     # Sums weights by cell, where the cells of rows do not leave the workers of a cluster.
     sum_cells: Callable[[int], Floats] | None
-    # Finds the conflicts again, for Dask collections, whose conflicts are lazy.
-    find_conflicts: Callable[[], list[Indices]] | None
+    # Finds the conflicts again, for Dask collections, whose conflicts are lazy; given the learned
+    # metric in which rows were compared, if any.
+    find_conflicts: Callable[[Geometry | None], list[Indices]] | None
 
     def run(self, n_clusters: int | None = None, tried: Geometry | None = None) -> Run:
         """Set up a run on all rows.
@@ -77,7 +78,8 @@ class PreparedFit:
                 self.source.rows.map_rows(tried)
                 rules = replace(rules, geometry=tried, first_metric=None)
         tree = None if self.before is None else self.before.tree_log(self.training.classes)
-        return Run(self.source.rows, rules, self.start, tree)
+        lazy = self.find_conflicts is not None
+        return Run(self.source.rows, rules, self.start, tree, lazy_conflicts=lazy)
 
     def predictor(self, prototypes: Prototypes, geometry: Geometry) -> Predictor:
         """Make a model of prototypes during the fit."""
@@ -154,7 +156,6 @@ def prepare(
                     sample_weight,
                     how,
                     classes,
-                    source.learned,
                 )
                 if is_dask(X)
                 else None
@@ -176,14 +177,14 @@ def _find_conflicts(
     sample_weight: Any,
     how: Continuation,
     classes: Any,
-    learned: Learned | None,
+    geometry: Geometry | None,
 ) -> list[Indices]:
     """Read Dask collections again as a fit did, and return their conflicts."""
     with single_threaded_blas, ExitStack() as ending:
         training, stream, _ = _read(estimator, X, y, sample_weight, how, classes, ending)
         unit = None if how is Continuation.FRESH else estimator._fitted.weight_unit
         place = estimator.n_threads, estimator.memory_mb
-        return growth_rows.find_conflicts(training, stream, *place, unit, learned)
+        return growth_rows.find_conflicts(training, stream, *place, unit, geometry)
 
 
 def _read(

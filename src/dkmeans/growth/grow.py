@@ -7,6 +7,7 @@ can draw, report or stop.
 from collections.abc import Generator
 from dataclasses import replace
 
+from dkmeans.geometry import Learned
 from dkmeans.growth.first_metric import first_metric
 from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.metric_choice import PLAIN, prefers_plain
@@ -25,10 +26,10 @@ def grow(run: Run) -> Generator[State | RefineStep, None, None]:
         run.map_rows(PLAIN)
     elif run.rules.first_metric is not None:
         start = first_metric(run, _last_state)
-        if start.geometry is not run.rules.geometry:
-            run.map_rows(start.geometry)
-            run.conflicts += run.rows.agree_on_labels()
+        run.map_rows(start.geometry)
         run.rules = replace(run.rules, metric_step=start.step, metric_batches=start.batches)
+    if isinstance(run.rules.geometry, Learned):
+        run.agree_on_images()
     state = run.begin()
     yield state
     if run.rules.continuation is not Continuation.REFINE:

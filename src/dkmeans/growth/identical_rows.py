@@ -1,6 +1,8 @@
 """Identical rows with different labels, which no prototypes can separate.
 
-All of them get the label with the largest total weight; on a tie, the lowest class.
+All of them get the label with the largest total weight; on a tie, the lowest class. What counts are
+the labels that the user gave, whatever rows have agreed on before: which rows are identical depends
+on the space in which they are compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,14 +19,14 @@ from dkmeans.kernels.threads import tiles
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.exchange import CountMixedHashes, FindMixedHashes
 from dkmeans.passes.part import Bools
-from dkmeans.passes.row_labels import FindRows, FoundRows, Relabel, RowValues
+from dkmeans.passes.row_labels import FindRows, FoundRows, Relabel, RestoreClasses, RowValues
 
 BATCH_VALUES = 1 << 16  # number of values of the rows that are compared at a time
 MAX_FOUND_ROWS = 1 << 18  # approximate number of rows with shared hashes that are found at a time
 
 
 def agree_on_labels(runner: Runner) -> list[Indices]:
-    """Give identical rows the same label.
+    """Give identical rows the same label, and all other rows the label that the user gave.
 
     Returns
     -------
@@ -37,7 +39,7 @@ def agree_on_labels(runner: Runner) -> list[Indices]:
 
 
 def agree_and_count(runner: Runner) -> int:
-    """Give identical rows the same label, and return only the number of conflicts.
+    """Do the same, and return only the number of conflicts.
 
     The memory that this needs here does not grow with the rows.
     """
@@ -46,6 +48,7 @@ def agree_and_count(runner: Runner) -> int:
 
 def _agree_in_slices(runner: Runner) -> Iterator[list[Indices]]:
     """Relabel the rows of one range of hashes after the other, and return the conflicts of each."""
+    runner.run(RestoreClasses())
     counts = runner.exchange(CountMixedHashes())
     for low, high in counts.slices(MAX_FOUND_ROWS):
         mixed = runner.exchange(FindMixedHashes(low, high))

@@ -16,7 +16,7 @@ from dkmeans.exact.group_sums import GroupSums, Tally
 from dkmeans.exact.sparse_sums import dense_chunks, mapped
 from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
-from dkmeans.growth.identical_rows import agree_on_labels
+from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
@@ -123,9 +123,21 @@ class Rows:
     def agree_on_labels(self) -> list[Indices]:
         """Give rows with the same image the same label, and return those that had different ones.
 
-        No prototypes could separate them, even if the rows that were read differ.
+        No prototypes could separate them, even if the rows that were read differ. All other rows
+        get the label that the user gave.
         """
         return agree_on_labels(self._runner)
+
+    def agree_and_count(self) -> int:
+        """Do the same, and return only the number of groups that had different labels."""
+        return agree_and_count(self._runner)
+
+    @contextmanager
+    def as_read(self) -> Iterator[None]:
+        """Compare the rows as they were read within the block."""
+        self._runner.configure(replace(self._setting, geometry=Euclidean()))
+        yield
+        self._runner.configure(self._setting)
 
     def _map(self, geometry: Geometry) -> None:
         self.geometry = geometry

@@ -109,6 +109,14 @@ class State:
         }
 
 
+@dataclass(frozen=True)
+class Images:
+    """Rows of different classes that a learned metric projects to the same point."""
+
+    geometry: Geometry
+    conflicts: list[Indices] | int  # only their number, if they are lazy
+
+
 class Run:
     """A run of the algorithm on some rows.
 
@@ -117,8 +125,9 @@ class Run:
     converged : bool
         Set by the phases of the algorithm.
     conflicts : list of arrays
-        Rows that equal a heavier prototype of another class, by prototype and class, and rows of
-        different classes with the same image, where the metric has changed.
+        Rows that equal a heavier prototype of another class, by prototype and class.
+    images : Images or None
+        Rows of different classes with the same image, where the metric is learned.
     sample : Sample or None
         The sample that it runs on; None for all rows.
     """
@@ -129,11 +138,15 @@ class Run:
         rules: Rules,
         start: Start | None = None,
         tree: TreeLog | None = None,
+        *,
+        lazy_conflicts: bool = False,
     ) -> None:
         self.rows, self.rules, self.start = rows, rules, start
         self.tree = TreeLog() if tree is None else tree
         self.converged = False
         self.conflicts: list[Indices] = []
+        self.images: Images | None = None
+        self._lazy_conflicts = lazy_conflicts
         self._clock = _Clock()
         self.sample: Sample | None = None
         self._first: Prototypes | None = None  # at the mean of all rows; all rows start there
@@ -221,6 +234,12 @@ class Run:
         if geometry is not self.rules.geometry:
             self.rules = replace(self.rules, geometry=geometry)
             self.rows.map_rows(geometry)
+
+    def agree_on_images(self) -> None:
+        """Give rows with the same image the same label."""
+        rows = self.rows
+        found = rows.agree_and_count() if self._lazy_conflicts else rows.agree_on_labels()
+        self.images = Images(self.rules.geometry, found)
 
     def all_rows(self, state: State) -> EarlierRows:
         """Sum all rows so far by prototype and class, for fits that continue.

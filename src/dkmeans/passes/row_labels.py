@@ -13,7 +13,7 @@ from dkmeans.kernels.block import Floats, Indices, dense_rows
 from dkmeans.kernels.class_distances import ClassDistances
 from dkmeans.kernels.rowhash import Hashes, hash_rows, salted
 from dkmeans.kernels.tally import group_totals
-from dkmeans.passes.contract import Effect, Pass
+from dkmeans.passes.contract import AnyPass, Effect, Pass
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import EffectPass, KeyedSumsPass, Pieces, PiecesPass, SlicesPass
 from dkmeans.passes.row_state import NO_CELL, RowState, group_codes
@@ -170,6 +170,24 @@ class Relabel(EffectPass):
         if rows is self.rows and classes is self.classes:
             return self
         return replace(self, rows=rows, classes=classes)
+
+
+@dataclass(frozen=True)
+class RestoreClasses(EffectPass):
+    """Give all rows the classes that the user gave them."""
+
+    needs_rows = False
+    effect = Effect.LASTING
+
+    def visit(self, part: Part, state: RowState) -> tuple[RowState, None]:
+        """Visit one part."""
+        if np.array_equal(state.classes, part.given):
+            return state, None
+        return replace(state, classes=part.given, by_class=None), None
+
+    def supersedes(self, earlier: AnyPass) -> bool:
+        """Return whether the earlier pass changed classes."""
+        return isinstance(earlier, (Relabel, RestoreClasses))
 
 
 @dataclass(frozen=True)

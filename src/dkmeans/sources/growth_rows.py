@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from dkmeans.data.validation import Training
 from dkmeans.data.value_checks import WIDEST
-from dkmeans.geometry import Learned
+from dkmeans.geometry import Geometry, Learned
 from dkmeans.growth.earlier_rows import EarlierRows
-from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
+from dkmeans.growth.identical_rows import agree_on_labels
 from dkmeans.growth.metric_choice import may_learn
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
@@ -32,7 +32,7 @@ class Source:
     """Rows for growth, and what converts results back to the user's terms."""
 
     rows: Rows
-    conflicts: list[Indices] | int  # only their number, if they are lazy
+    conflicts: list[Indices] | int  # of the rows as they were read; only their number, if lazy
     weight_unit: float  # a weight of 1 in growth, in the user's terms
     learned: Learned | None = None  # what maps the rows, if the metric may be learned
 
@@ -124,8 +124,8 @@ def make_source(
             by_class=found.by_class,
             geometry=geometry,
         )
-        agree = agree_and_count if lazy_conflicts else agree_on_labels
-        conflicts = agree(runner)
+        with rows.as_read():
+            conflicts = rows.agree_and_count() if lazy_conflicts else rows.agree_on_labels()
         if journal is not None and recorded is not None:
             journal.expect("data", f"{rows.digest():016x}")
             recorded.start(journal)
@@ -139,11 +139,12 @@ def find_conflicts(
     n_threads: int | None,
     memory_mb: float | None,
     unit: float | None = None,
-    geometry: Learned | None = None,
+    geometry: Geometry | None = None,
 ) -> list[Indices]:
-    """Return the groups of identical rows with different labels, as `make_source` found them.
+    """Return the groups of identical rows with different labels, as a fit found them.
 
-    `geometry` is what mapped the rows there; the other parameters are the same.
+    `geometry` maps the rows, if rows with the same image were compared; the other parameters are
+    those of `make_source`.
     """
     weights = _weights_in_units(training, unit).values
     with closing(_runner(training, stream, weights, n_threads, memory_mb)) as runner:
