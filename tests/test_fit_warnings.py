@@ -122,3 +122,22 @@ def test_medoids_and_landmarks_name_a_feature_that_dominates():
         (Landmarks(10, metric="precomputed"), distances),
     ):
         assert warned(model, rows, y) == []
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.float32, list])
+def test_values_far_from_all_others(kind):
+    X, y = load_wine(return_X_y=True)
+    X[::40, 3] = -9999.0
+    X[::20, 5] = -9999.0  # more than a few of the values are no outliers, as far as one can tell
+    ((category, text),) = warned(DiscriminativeKMeans(6, metric="learned"), kind(X), y)
+    assert category is ScaleWarning
+    assert text.startswith("Feature number 3 has a standard deviation of 1.66e+03, but most of")
+    assert text.endswith("look for outliers, and for codes of missing values.")
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer, load_digits])
+def test_rare_values_are_no_outliers(load):
+    X, y = load(return_X_y=True)
+    X[:, 0] = np.arange(len(X)) % 100 == 0
+    assert warned(DiscriminativeKMeans(12, metric="learned"), X, y) == []
+    assert warned(DiscriminativeKMeans(12, metric="learned"), sp.csr_array(X), y) == []

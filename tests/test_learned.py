@@ -363,12 +363,14 @@ def test_identical_rows_may_share_their_image_with_others(k):
         assert (model.predict(X[list(rows)]) == votes.argmax()).all()
 
 
-def test_a_euclidean_fit_knows_nothing_of_images():
-    """Next to a distant row, all other rows have few images."""
+@pytest.mark.parametrize("value", [1e6, 1e9])
+@pytest.mark.parametrize("where", [0, (0, 1), (slice(0, 15), 1)], ids=["row", "value", "some"])
+def test_auto_is_not_deceived_by_outliers(where, value):
+    """Next to a distant row, all other rows have few images, on which they agree on labels."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 4))
+    X = rng.normal(size=(500, 4))
     y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
-    X[0] = 1e9
+    X[where] = value
     plain = DiscriminativeKMeans(8, metric="euclidean").fit(X, y)
     model = DiscriminativeKMeans(8).fit(X, y)
     assert model.metric_ == "euclidean"

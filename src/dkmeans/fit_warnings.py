@@ -13,12 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import Euclidean
+from dkmeans.geometry import Euclidean, Learned
 from dkmeans.geometry.dominance import is_dominant
 from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.1  # of the rows
+_MIN_OUTLIER_ROWS = 30  # with fewer, a value far from all others may be no exception
+_CENTRAL = 0.9  # share of the values that are most of them
+_OUTLIER_RATIO = 100.0  # of the standard deviation to the range of most values
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
 
@@ -28,7 +31,7 @@ class OverfittingWarning(UserWarning):
 
 
 class ScaleWarning(UserWarning):
-    """One feature decides nearly all distances, probably because of its unit."""
+    """One feature decides nearly all distances, or outliers decide its scale."""
 
 
 def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> None:
@@ -52,6 +55,7 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
         (UserWarning, _idle_repulsion(estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
         (ScaleWarning, _dominant_feature(fitted, estimator, X, how)),
+        (ScaleWarning, _outlying_feature(fitted, estimator, X, how)),
     ]
     for category, text in texts:
         if text is not None:
@@ -125,13 +129,45 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
     """Look for a feature that has nearly all of the variance, if rows are in memory."""
     if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
         return None
+    rows = _sample(fitted, estimator, X)
+    if rows is None:
+        return None
+    return _dominant_text(rows, fitted.feature_names, "use metric='learned', or ")
+
+
+def _outlying_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
+    """Look for a feature with few values far from all others, if rows are in memory.
+
+    Its standard deviation hides how the other values differ.
+    """
+    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Learned):
+        return None
+    rows = _sample(fitted, estimator, X)
+    if rows is None or sp.issparse(rows) or len(rows) < _MIN_OUTLIER_ROWS:
+        return None  # most values of sparse rows are 0
+    low, high = np.quantile(rows, [0.5 - _CENTRAL / 2, 0.5 + _CENTRAL / 2], axis=0)
+    widths = np.asarray(high - low, dtype=np.float64)
+    scale = fitted.geometry.scale
+    ratios = np.divide(scale, widths, out=np.zeros_like(scale), where=widths > 0)
+    top = int(np.argmax(ratios))
+    if ratios[top] < _OUTLIER_RATIO:
+        return None
+    return (
+        f"Feature {_name_of(fitted.feature_names, top)} has a standard deviation of "
+        f"{scale[top]:.3g}, but most of its values differ by no more than {widths[top]:.3g}, so "
+        "its few other values hide all differences between them: look for outliers, and for codes "
+        "of missing values."
+    )
+
+
+def _sample(fitted: Fitted, estimator: Any, X: Any) -> Any:
+    """Return some of the rows, if they are in memory."""
     if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
         return None
     nameless = copy.copy(estimator)  # a part of named rows may have no names
     if not hasattr(X, "columns"):
         nameless.__dict__.pop("feature_names_in_", None)
-    rows = check_raw_rows(nameless, _some_of(X, fitted.n_rows))
-    return _dominant_text(rows, fitted.feature_names, "use metric='learned', or ")
+    return check_raw_rows(nameless, _some_of(X, fitted.n_rows))
 
 
 def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
@@ -169,12 +205,15 @@ def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> st
     share, d = shares[top], len(shares)
     if not is_dominant(share, d):
         return None
-    name = f"number {top}" if names is None else repr(str(names[top]))
     return (
-        f"Feature {name} has {share:.1%} of the variance of all {d} features, so it decides most "
-        f"distances: {remedy}scale the features, for instance with "
+        f"Feature {_name_of(names, top)} has {share:.1%} of the variance of all {d} features, so "
+        f"it decides most distances: {remedy}scale the features, for instance with "
         "sklearn.preprocessing.StandardScaler."
     )
+
+
+def _name_of(names: npt.NDArray[Any] | None, feature: int) -> str:
+    return f"number {feature}" if names is None else repr(str(names[feature]))
 
 
 def _shares_of_variance(X: Any) -> npt.NDArray[np.float64]:

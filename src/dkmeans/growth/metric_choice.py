@@ -4,7 +4,8 @@ Both are tried in a short fit, and compared on rows that neither has seen. Learn
 longer, and where all features are alike it can only overfit. So rows are compared as they are,
 unless the learned metric makes clearly fewer errors: by more than one standard error of the
 difference. If one feature has most of the variance, that is usually because of its unit, and there
-is no trial: the metric is learned.
+is no trial: the metric is learned. But if nearly all values of this feature are alike, its variance
+comes from a few rows that are far from all others, which says nothing of units.
 
 There is no trial either if rows have many features, and there are many of them: learning would take
 many times as long as all else in the fit. Such rows, images for instance, are compared as they are.
@@ -13,6 +14,8 @@ many times as long as all else in the fit. Such rows, images for instance, are c
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+
+import numpy as np
 
 from dkmeans.geometry import Learned, geometry_of
 from dkmeans.geometry.dominance import has_dominant
@@ -26,13 +29,18 @@ from dkmeans.growth.first_metric import (
     short_rules,
 )
 from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters
+from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, State
-from dkmeans.growth.start_metric import FEW_FEATURES, MAX_WORK
+from dkmeans.growth.start_metric import FACTOR_BITS, FEW_FEATURES, MAX_WORK
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.exchange import CountDistinct
+from dkmeans.passes.feature_bins import CountBins
 
 PLAIN = geometry_of("euclidean")
 PROTOTYPES_PER_CLASS = 4
+ALIKE_DEVIATIONS = 0.5  # from the mean, in which values are alike
+ALIKE_SHARE = 0.9
+COLLAPSED_RATIO = 2  # of distinct rows to distinct images
 PASSES = 12  # at most
 SMALL_STEP_PASSES = 20
 
@@ -56,6 +64,15 @@ def may_learn(runner: Runner, n_rows: int, n_features: int, n_components: int) -
     return n_rows <= most_rows or runner.exchange(CountDistinct()) <= most_rows
 
 
+def _is_alike(rows: Rows, geometry: Learned, feature: np.intp) -> bool:
+    """Tell whether nearly all values of a feature are alike, compared with its deviation."""
+    middle = geometry.standardised(geometry.center[None])[0]
+    edges = middle[:, None] + np.array([-ALIKE_DEVIATIONS, ALIKE_DEVIATIONS])
+    unit = rows.facts.heaviest * 2.0**-FACTOR_BITS
+    counts = rows.run(CountBins(geometry.shift, geometry.scale, edges, unit))[feature].sum(axis=1)
+    return bool(counts[1] > ALIKE_SHARE * counts.sum())
+
+
 def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     """Tell whether to compare rows as they are.
 
@@ -69,11 +86,14 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     geometry, rows = run.rules.geometry, run.rows
     assert isinstance(geometry, Learned)
     assert run.rules.first_metric is not None
-    if not run.rules.first_metric.or_euclidean or has_dominant(geometry.scale):
+    if not run.rules.first_metric.or_euclidean:
+        return False
+    if has_dominant(geometry.scale) and not _is_alike(rows, geometry, geometry.scale.argmax()):
         return False
     n_distinct = int(rows.count_items().sum())
     if n_distinct < MIN_ROWS:
-        return False
+        with rows.as_read():  # next to a very distant row, all others have one image
+            return rows.count_distinct() > COLLAPSED_RATIO * n_distinct
     with ExitStack() as ending:
         seen, others = seen_and_others(rows, ending)
         most = most_clusters(int(seen.count_items().sum()), rows.n_classes)

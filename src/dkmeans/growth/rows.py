@@ -23,7 +23,7 @@ from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
 from dkmeans.passes.contract import Pass, Runner
-from dkmeans.passes.exchange import CountItems
+from dkmeans.passes.exchange import CountDistinct, CountItems
 from dkmeans.passes.margin_search import Batch, FindMargins
 from dkmeans.passes.part import Setting
 from dkmeans.passes.sampling import (
@@ -359,6 +359,10 @@ class Rows:
     def count_items(self) -> Indices:
         """Count the distinct rows with a positive weight of each class."""
         return self._runner.exchange(CountItems(self.facts.largest, self.n_classes))
+
+    def count_distinct(self) -> int:
+        """Count the distinct rows with a positive weight."""
+        return self._runner.exchange(CountDistinct())
 
     def items(self, limits: Hashes) -> DistinctHashes:
         """Return the sampling hashes of distinct rows with a positive weight, up to limits."""
