@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from models import grown
@@ -88,6 +89,50 @@ def test_a_feature_that_dominates_is_named():
     assert warned(grown(9), StandardScaler().fit_transform(X), y) == []
     for metric in ("learned", "cosine"):
         assert warned(grown(3, metric=metric), wine.data, wine.target) == []
+
+
+def test_several_features_that_dominate_together_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 10))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    X[:, 8] *= 1e4
+    X[:, 3] *= 2e4
+    for rows in (X, sp.csr_array(X), X.astype(np.float32), pd.DataFrame(X).add_prefix("x")):
+        ((category, text),) = warned(grown(9), rows, y)
+        assert category is ScaleWarning
+        named = "'x3' and 'x8'" if hasattr(rows, "columns") else "number 3 and 8"
+        assert text.startswith(
+            f"Features {named} have 100.0% of the variance of all 10 features, so they decide most "
+            "distances: use metric='learned', or scale the features"
+        )
+    assert warned(grown(9), StandardScaler().fit_transform(X), y) == []
+    assert warned(DiscriminativeKMeans(9), X, y) == []  # learns a metric
+
+
+def test_features_that_dominate_where_no_metric_can_be_learned():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4100)), np.arange(60) % 2
+    X[:, :20] *= 100 + np.arange(20)
+    ((_, text),) = warned(DiscriminativeKMeans(4), X, y)
+    assert text.startswith("Features number ")
+    assert " and 17 more have 98." in text
+    assert "metric=" not in text
+
+
+def test_features_in_the_order_of_their_variance_may_fall_smoothly():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 200)), np.arange(500) % 2
+    components = X / np.arange(1, 201)
+    assert warned(grown(4), components, y) == []
+    assert len(warned(grown(4), components[:, rng.permutation(200)], y)) == 1
+    assert len(warned(grown(4), np.c_[1e3 * X[:, :1], components], y)) == 1
+
+
+def test_a_constant_feature_does_not_vary_by_rounding():
+    constant = np.full((40, 6), 0.1)
+    X = np.c_[constant, np.arange(40.0), np.arange(40.0)[::-1] ** 1.1]
+    assert warned(grown(4), X, np.arange(40) // 20) == []
+    assert warned(grown(4), sp.csr_array(X), np.arange(40) // 20) == []
 
 
 def test_no_feature_dominates_where_nothing_varies():

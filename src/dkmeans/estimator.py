@@ -223,8 +223,8 @@ class DiscriminativeKMeans(
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
     With `max_clusters=None` every training label is fitted, noise included: set a number or
-    `min_cluster_size` if labels are uncertain. With `metric="euclidean"`, scale features that have
-    different units.
+    `min_cluster_size` if labels are uncertain. If `metric_` is "euclidean", features that have
+    different units must be scaled.
 
     Examples
     --------

@@ -13,14 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import Euclidean
-from dkmeans.geometry.dominance import is_dominant
+from dkmeans.geometry import MAX_FEATURES, Euclidean
+from dkmeans.geometry.dominance import dominant_features
 from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.1  # of the rows
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
+MAX_NAMES = 3  # of features that dominate together
+ROUNDING = 1e-12  # of a variance, as a share of the mean square
 
 
 class OverfittingWarning(UserWarning):
@@ -28,7 +30,7 @@ class OverfittingWarning(UserWarning):
 
 
 class ScaleWarning(UserWarning):
-    """One feature decides nearly all distances, probably because of its unit."""
+    """A few features decide nearly all distances, probably because of their units."""
 
 
 def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> None:
@@ -51,7 +53,7 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
-        (ScaleWarning, _dominant_feature(fitted, estimator, X, how)),
+        (ScaleWarning, _dominant_features(fitted, estimator, X, how)),
     ]
     for category, text in texts:
         if text is not None:
@@ -121,8 +123,8 @@ def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str |
     )
 
 
-def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
-    """Look for a feature that has nearly all of the variance, if rows are in memory."""
+def _dominant_features(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
+    """Look for features that have nearly all of the variance, if rows are in memory."""
     if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
         return None
     if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
@@ -131,11 +133,13 @@ def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation)
     if not hasattr(X, "columns"):
         nameless.__dict__.pop("feature_names_in_", None)
     rows = check_raw_rows(nameless, _some_of(X, fitted.n_rows))
-    return _dominant_text(rows, fitted.feature_names, "use metric='learned', or ")
+    can_learn = rows.shape[1] <= MAX_FEATURES
+    remedy = "use metric='learned', or " if can_learn else ""
+    return _dominant_text(rows, fitted.feature_names, remedy)
 
 
 def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
-    """Warn of a feature that has nearly all of the variance of vectors in memory.
+    """Warn of features that have nearly all of the variance of vectors in memory.
 
     Parameters
     ----------
@@ -163,31 +167,45 @@ def _some_of(X: Any, n_rows: int) -> Any:
 
 
 def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> str | None:
-    """Say which feature has nearly all of the variance, if there is one, and what to do."""
-    shares = _shares_of_variance(rows)
-    top = int(np.argmax(shares))
-    share, d = shares[top], len(shares)
-    if not is_dominant(share, d):
+    """Say which features have nearly all of the variance, if there are any, and what to do."""
+    deviations = _deviations(rows)
+    top = dominant_features(deviations)
+    if not len(top):
         return None
-    name = f"number {top}" if names is None else repr(str(names[top]))
+    scaled = deviations / deviations[top[0]]  # so that no square overflows
+    share = np.square(scaled[top]).sum() / np.square(scaled).sum()
+    known = [str(i) if names is None else repr(str(names[i])) for i in top]
+    several = len(known) > 1
     return (
-        f"Feature {name} has {share:.1%} of the variance of all {d} features, so it decides most "
-        f"distances: {remedy}scale the features, for instance with "
-        "sklearn.preprocessing.StandardScaler."
+        f"Feature{'s' if several else ''} {'number ' if names is None else ''}{_listed(known)} "
+        f"{'have' if several else 'has'} {share:.1%} of the variance of all {len(deviations)} "
+        f"features, so {'they decide' if several else 'it decides'} most distances: {remedy}scale "
+        "the features, for instance with sklearn.preprocessing.StandardScaler."
     )
 
 
-def _shares_of_variance(X: Any) -> npt.NDArray[np.float64]:
-    """Return the share of each feature; nan if nothing varies, or too much."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+def _listed(names: list[str]) -> str:
+    """List the first of some names, and how many there are beside them."""
+    shown = names[:MAX_NAMES]
+    if len(names) > MAX_NAMES:
+        shown.append(f"{len(names) - MAX_NAMES} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _deviations(X: Any) -> npt.NDArray[np.float64]:
+    """Return the standard deviation of each feature, exactly 0 if it does not vary."""
+    with np.errstate(over="ignore", invalid="ignore"):
         if sp.issparse(X):
             X = X.astype(np.float64)
             means = np.asarray(X.mean(axis=0)).ravel()
-            variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
-        else:
-            # In blocks, as there must be no copy of X in float64.
-            blocks = [X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS)]
-            sums = [block.sum(axis=0, dtype=np.float64) for block in blocks]
-            means = np.sum(sums, axis=0) / len(X)
-            variances = np.sum([((block - means) ** 2).sum(axis=0) for block in blocks], axis=0)
-        return np.asarray(variances / variances.sum(), dtype=np.float64)
+            squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+            variances = squares - means**2
+            variances[variances <= ROUNDING * squares] = 0
+            return np.asarray(np.sqrt(variances), dtype=np.float64)
+        # In blocks, as there must be no copy of X in float64. Without the first row, features that
+        # do not vary are 0, and their sums have no rounding errors.
+        first = X[0].astype(np.float64)
+        starts = range(0, len(X), BLOCK_ROWS)
+        means = sum((X[i : i + BLOCK_ROWS] - first).sum(axis=0) for i in starts) / len(X)
+        squares = sum(np.square(X[i : i + BLOCK_ROWS] - first - means).sum(axis=0) for i in starts)
+        return np.asarray(np.sqrt(squares / len(X)), dtype=np.float64)
