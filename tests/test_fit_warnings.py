@@ -36,7 +36,7 @@ def test_ordinary_fits_do_not_warn():
         assert warned(grown(20), *data) == []
         assert warned(grown("auto"), *data) == []
     assert warned(grown(), *IRIS) == []
-    assert warned(grown(None, refine="margin"), *IRIS) == []
+    assert warned(DiscriminativeKMeans(None), *IRIS) == []
 
 
 def test_repulsion_without_effect():
@@ -68,10 +68,40 @@ def test_refinement_that_moves_nothing():
     assert warned(grown(30, refine="margin"), X, y) == []
 
 
+def test_refinement_that_no_longer_fits_every_label():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    (overfitting, first), (category, text) = warned(grown(None, refine="margin"), X, y)
+    assert (overfitting, category) == (OverfittingWarning, UserWarning)
+    assert first.startswith("Growth took ")
+    assert text.startswith("refine='margin' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("set max_clusters to a number or 'auto', or refine=None.")
+    assert [category for category, _ in warned(grown(), X, y)] == [OverfittingWarning]
+    assert warned(grown(None, refine="margin", min_cluster_size=20), X, y) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"refine": "margin"}, {"growth": "paper"}])
+def test_a_budget_that_is_not_reached_is_none(settings):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    ((category, text),) = warned(grown(500, **settings), X, y)
+    assert category is OverfittingWarning
+    assert text.startswith("Growth ended at ")
+    assert " prototypes for 200 rows (" in text
+    assert " before max_clusters=500, as no cell was mixed any more, so noise is " in text
+    assert warned(grown(80, **settings), X, y) == []
+
+
+def test_a_large_budget_that_needs_few_prototypes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    assert warned(DiscriminativeKMeans.paper(500), np.c_[X, 9 * y], y) == []
+
+
 def test_many_prototypes():
     X, y = make_moons(600, noise=0.25, random_state=0)
     ((category, text),) = warned(grown(), X, y)
     assert category is OverfittingWarning
+    assert text.startswith("Growth took ")
     assert " prototypes to fit every label of 600 rows (2" in text
     assert "set max_clusters (a budget, or 'auto') or min_cluster_size." in text
     assert warned(grown(min_cluster_size=10), X, y) == []

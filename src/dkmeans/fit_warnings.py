@@ -22,11 +22,12 @@ _MIN_SHARE = 0.1  # of the rows
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
 MAX_NAMES = 3  # of features that dominate together
+SCALING = "scale the features, for instance with sklearn.preprocessing.StandardScaler"
 ROUNDING = 1e-12  # of a variance, as a share of the mean square
 
 
 class OverfittingWarning(UserWarning):
-    """A converged fit has a prototype for a large share of the rows."""
+    """Growth that fits every label needed a prototype for a large share of the rows."""
 
 
 class ScaleWarning(UserWarning):
@@ -61,16 +62,31 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
 
 
 def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look at the share of the rows that became prototypes, if all rows were given."""
-    k, n_rows = fitted.n_clusters, fitted.n_rows
+    """Look at the share of the rows that became prototypes, if growth ended without a budget."""
+    k, n_rows, budget = fitted.n_clusters, fitted.n_rows, estimator.max_clusters
     few = max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
-    if how is Continuation.NEW_ROWS or estimator.max_clusters is not None or k <= few:
+    if how is Continuation.NEW_ROWS or budget == "auto" or k <= few:
         return None
+    last = _last_of_growth(fitted)
+    fits = last is not None and fitted.history.mixed[last] == 0
+    if budget is None:
+        aim = "to fit every label" if fits and estimator.min_cluster_size is None else "for labels"
+        made, why, remedy = f"took {k} prototypes {aim} of {n_rows} rows", "", "a budget"
+    else:
+        if not fits or fitted.history.clusters.max() >= budget:
+            return None
+        made, remedy = f"ended at {k} prototypes for {n_rows} rows", "a smaller budget"
+        why = f" before max_clusters={budget}, as no cell was mixed any more"
     return (
-        f"It took {k} prototypes to fit every label of {n_rows} rows ({k / n_rows:.0%} of their "
-        "number), so noise is probably fitted too: set max_clusters (a budget, or 'auto') or "
-        "min_cluster_size."
+        f"Growth {made} ({k / n_rows:.0%} of their number){why}, so noise is probably fitted too: "
+        f"set max_clusters ({remedy}, or 'auto') or min_cluster_size."
     )
+
+
+def _last_of_growth(fitted: Fitted) -> int | None:
+    """Return which line of the history is the last one before refinement, if there is any."""
+    grown = np.flatnonzero(fitted.history.phase != "refine")
+    return int(grown[-1]) if len(grown) else None
 
 
 def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
@@ -109,17 +125,25 @@ def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
 
 
 def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look whether refinement had nothing to do, as growth had already fitted every label."""
+    """Look whether refinement changed nothing, or for the worse, after every label was fitted."""
     converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
     if how is not Continuation.FRESH or estimator.refine is None or not converged_to_many:
         return None
-    phase, inertia = fitted.history.phase, fitted.history.inertia
-    grown = np.flatnonzero(phase != "refine")
-    if not len(grown) or inertia[grown[-1]] != inertia[-1]:
+    history, last = fitted.history, _last_of_growth(fitted)
+    if last is None:
+        return None
+    if history.inertia[last] == history.inertia[-1]:
+        return (
+            f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every "
+            "label is fitted: set max_clusters to a number or 'auto', or refine=None."
+        )
+    before, after = history.impurity[last], history.impurity[-1]
+    if history.mixed[last] or estimator.min_cluster_size is not None or after <= before:
         return None
     return (
-        f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every label "
-        "is fitted: set max_clusters to a number or 'auto', or refine=None."
+        f"refine={estimator.refine!r} raised the impurity of the cells from {before:.1%} to "
+        f"{after:.1%}, as max_clusters=None had grown until every label was fitted: set "
+        "max_clusters to a number or 'auto', or refine=None."
     )
 
 
@@ -179,8 +203,8 @@ def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> st
     return (
         f"Feature{'s' if several else ''} {'number ' if names is None else ''}{_listed(known)} "
         f"{'have' if several else 'has'} {share:.1%} of the variance of all {len(deviations)} "
-        f"features, so {'they decide' if several else 'it decides'} most distances: {remedy}scale "
-        "the features, for instance with sklearn.preprocessing.StandardScaler."
+        f"features, so {'they decide' if several else 'it decides'} most distances: "
+        f"{remedy}{SCALING}."
     )
 
 

@@ -8,7 +8,7 @@ from dkmeans.kernels.block import Floats
 DOMINANT_SHARE = 0.95  # of the variance of all features that makes one dominant,
 MAIN_SHARE, TIMES_MEAN = 0.5, 10  # or this share, if it is so many times that of an average one
 FEW = 1 / 3  # of the features that vary: the most that are named as dominating together,
-TIMES_MEDIAN = 10  # if each varies so many times as much as most features do
+TIMES_MEDIAN = 20  # if each varies so many times as much as most features do
 IN_ORDER = 0.9  # rank correlation with the order of the columns, as principal components have, and
 SMOOTH = 5  # none of these varies so many times as much as the next
 
