@@ -79,6 +79,40 @@ def test_refinement_that_no_longer_fits_every_label():
     assert warned(grown(None, refine="margin", min_cluster_size=20), X, y) == []
 
 
+def test_a_learned_metric_that_no_longer_fits_every_label():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
+    _, (_, text) = warned(grown(None, metric="learned"), X, y)
+    assert text.startswith("metric='learned' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("set max_clusters to a number or 'auto', or metric='euclidean'.")
+    _, (_, text) = warned(grown(None, metric="learned", refine="margin"), X, y)
+    assert text.startswith("refine='margin' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("or refine=None and metric='euclidean'.")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_rank_without_effect(metric):
+    ((category, text),) = warned(grown(6, metric=metric, n_components=2), *IRIS)
+    assert category is UserWarning
+    assert text == (
+        f"n_components=2 has no effect with metric={metric!r}: set metric='learned', or leave it "
+        "out."
+    )
+    for metric in ("learned", "auto"):
+        assert warned(grown(6, metric=metric, n_components=2), *IRIS) == []
+
+
+def test_a_least_size_that_leaves_one_cluster():
+    ((category, text),) = warned(grown(6, min_cluster_size=200), *IRIS)
+    assert category is UserWarning
+    assert text == (
+        "min_cluster_size=200 leaves a single cluster, as it is more than half the weight of all "
+        "rows, which is 150: lower it."
+    )
+    assert warned(grown(6, min_cluster_size=40), *IRIS) == []
+    assert warned(grown(6, min_cluster_size=200), IRIS[0], np.zeros(150)) == []
+
+
 @pytest.mark.parametrize("settings", [{}, {"refine": "margin"}, {"growth": "paper"}])
 def test_a_budget_that_is_not_reached_is_none(settings):
     rng = np.random.default_rng(0)

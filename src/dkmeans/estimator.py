@@ -223,9 +223,9 @@ class DiscriminativeKMeans(
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
     With `max_clusters=None` growth ends when every training label is fitted, noise included: set a
-    number or `min_cluster_size` if labels are uncertain. Refinement moves the prototypes again; the
-    model fits all labels with `refine=None`. If `metric_` is "euclidean", features that have
-    different units must be scaled.
+    number or `min_cluster_size` if labels are uncertain. Refinement moves the prototypes again, so
+    the model fits all of them only with `refine=None` and a metric that is not learned. If
+    `metric_` is "euclidean", features that have different units must be scaled.
 
     Examples
     --------
@@ -380,6 +380,10 @@ class DiscriminativeKMeans(
         refined. If the rows are given, its prototypes are refined on them, and a learned metric
         with them.
 
+        After `max_clusters="auto"`, only the model with the chosen number of clusters was fitted on
+        all rows. The others were fitted without the held-out rows, and those that were refined were
+        refined in a few passes; `at(k, X, y)` refines them on all rows.
+
         Parameters
         ----------
         k : int
@@ -409,7 +413,7 @@ class DiscriminativeKMeans(
         >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
         True
         """
-        validation.check_at(self, k)
+        validation.check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
         model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
         model._publish(fitted)

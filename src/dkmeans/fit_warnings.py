@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import MAX_FEATURES, Euclidean
+from dkmeans.geometry import GEOMETRIES, MAX_FEATURES, Euclidean, Learned
 from dkmeans.geometry.dominance import dominant_features
 from dkmeans.growth.rules import Continuation
 
@@ -53,6 +53,8 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
         (UserWarning, _kept_number(fitted, estimator, how)),
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
+        (UserWarning, _idle_components(estimator, how)),
+        (UserWarning, _one_cluster(fitted, estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
         (ScaleWarning, _dominant_features(fitted, estimator, X, how)),
     ]
@@ -124,15 +126,36 @@ def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
     )
 
 
+def _idle_components(estimator: Any, how: Continuation) -> str | None:
+    """Look for a rank of a metric that is not learned."""
+    metric = estimator.metric
+    if how is not Continuation.FRESH or estimator.n_components is None or metric not in GEOMETRIES:
+        return None
+    return (
+        f"n_components={estimator.n_components} has no effect with metric={metric!r}: set "
+        "metric='learned', or leave it out."
+    )
+
+
+def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look for a least size of clusters that two classes cannot have."""
+    size, total = estimator.min_cluster_size, float(fitted.sizes.sum())
+    is_single = fitted.n_clusters == 1 and len(fitted.classes) > 1
+    if how is not Continuation.FRESH or size is None or not is_single or size <= total / 2:
+        return None
+    return (
+        f"min_cluster_size={size} leaves a single cluster, as it is more than half the weight of "
+        f"all rows, which is {total:g}: lower it."
+    )
+
+
 def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
     """Look whether refinement changed nothing, or for the worse, after every label was fitted."""
     converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
-    if how is not Continuation.FRESH or estimator.refine is None or not converged_to_many:
-        return None
     history, last = fitted.history, _last_of_growth(fitted)
-    if last is None:
+    if how is not Continuation.FRESH or not converged_to_many or last is None:
         return None
-    if history.inertia[last] == history.inertia[-1]:
+    if estimator.refine is not None and history.inertia[last] == history.inertia[-1]:
         return (
             f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every "
             "label is fitted: set max_clusters to a number or 'auto', or refine=None."
@@ -140,10 +163,18 @@ def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str |
     before, after = history.impurity[last], history.impurity[-1]
     if history.mixed[last] or estimator.min_cluster_size is not None or after <= before:
         return None
+    is_learned = isinstance(fitted.geometry, Learned)  # with the prototypes, after growth
+    if estimator.refine is None:
+        if not is_learned:
+            return None
+        cause, remedy = "metric='learned'", "metric='euclidean'"
+    else:
+        cause = f"refine={estimator.refine!r}"
+        remedy = "refine=None and metric='euclidean'" if is_learned else "refine=None"
     return (
-        f"refine={estimator.refine!r} raised the impurity of the cells from {before:.1%} to "
-        f"{after:.1%}, as max_clusters=None had grown until every label was fitted: set "
-        "max_clusters to a number or 'auto', or refine=None."
+        f"{cause} raised the impurity of the cells from {before:.1%} to {after:.1%}, as "
+        "max_clusters=None had grown until every label was fitted: set max_clusters to a number "
+        f"or 'auto', or {remedy}."
     )
 
 

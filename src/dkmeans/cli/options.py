@@ -111,7 +111,7 @@ MaxClusters = Annotated[
     typer.Option(
         metavar="N|auto|none",
         help="Most clusters; auto (default) chooses on held-out rows, none grows until every label "
-        "is fitted; with --refine none, it stays so.",
+        "is fitted, which --refine none --metric euclidean keep so.",
     ),
 ]
 Refine = Annotated[
