@@ -35,7 +35,7 @@ _OPTION_NAMES = (
     ("set max_clusters (a budget, or 'auto')", "set --max-clusters"),
     ("set max_clusters (a smaller budget, or 'auto')", "lower --max-clusters, or drop it"),
     (" or min_cluster_size", ""),
-    ("set max_clusters to a number or 'auto', or ", "drop it, or add "),
+    ("set max_clusters to a number or 'auto', or ", "drop --max-clusters none, or add "),
     ("refine=None", "--refine none"),
     ("metric='euclidean'", "--metric euclidean"),
     ("metric='learned' raised", "--metric learned raised"),
