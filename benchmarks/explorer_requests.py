@@ -27,7 +27,8 @@ def make_session(n):
     X = X.astype(np.float32)
     away = np.arange(n) % 10 == 0
     fitted = np.flatnonzero(~away)[:FITTED_ROWS]
-    model = DiscriminativeKMeans(N_PROTOTYPES).fit(X[fitted], y[fitted])
+    model = DiscriminativeKMeans(N_PROTOTYPES, metric="euclidean", refine="margin")
+    model.fit(X[fitted], y[fitted])
     return Session(model, Rows(X[~away], y[~away]), Rows(X[away], y[away]))
 
 

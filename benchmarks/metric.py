@@ -107,7 +107,10 @@ def model_of(variant, k):
         model = DiscriminativeKMeans(k, metric="euclidean", refine="margin")
         return make_pipeline(StandardScaler(), model)
     return DiscriminativeKMeans(
-        k, metric="learned", n_components=8 if variant == "rank 8" else None
+        k,
+        metric="learned",
+        refine="margin",
+        n_components=8 if variant == "rank 8" else None,
     )
 
 

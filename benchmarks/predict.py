@@ -22,7 +22,7 @@ MANY = 200_000
 
 
 def _learned(rank):
-    return DiscriminativeKMeans(256, metric="learned", n_components=rank)
+    return DiscriminativeKMeans(256, metric="learned", refine="margin", n_components=rank)
 
 
 def main():

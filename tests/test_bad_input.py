@@ -36,7 +36,13 @@ FIT = {
         lambda: (with_value(np.nan), Y),
         {},
         ValueError,
-        r"NaN in row 3, column 1.*SimpleImputer",
+        r"NaN in row 3, column 1, which is not accepted: drop.*SimpleImputer",
+    ),
+    "two values": (
+        lambda: (with_value([np.nan, np.inf], column=slice(None)), Y),
+        {},
+        ValueError,
+        r"NaN in row 3, column 0; 2 values are NaN or inf, which is not accepted: drop",
     ),
     "infinity": (lambda: (with_value(-np.inf), Y), {}, ValueError, r"inf.* in row 3, column 1"),
     "NaN in a table": (
@@ -94,6 +100,12 @@ FIT = {
     ),
     "y continuous": (lambda: (X, X[:, 0] + 0.5), {}, ValueError, r"continuous"),
     "y with NaN": (lambda: (X, np.where(Y == 2, np.nan, Y)), {}, ValueError, r"y contains NaN"),
+    "y a name": (
+        lambda: (frame(), "size"),
+        {},
+        ValueError,
+        r"y='size' names a column.* as in fit\(df.drop\(columns='size'\), df\['size'\]\)",
+    ),
     "y in two columns": (lambda: (X, np.stack([Y, Y], 1)), {}, ValueError, r"1d array"),
     "weight negative": (
         lambda: (X, Y, weights(-1.0)),

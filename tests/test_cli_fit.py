@@ -268,3 +268,13 @@ def test_warnings_speak_of_options(place):
     assert "Note: " in text
     assert "so noise is probably fitted too: set --max-clusters." in text
     assert run("fit noise.csv --raw --label noise --max-clusters none --force --quiet") == ""
+    text = run("fit noise.csv --raw --label noise --max-clusters none --metric learned --force")
+    assert "as --max-clusters none had grown until every label was fitted" in text
+    assert "drop --max-clusters none, or add --refine none and --metric euclidean." in text
+    text = run("fit noise.csv --raw --label noise --max-clusters 500 --refine none --force")
+    assert "before --max-clusters 500, as" in text
+    assert "fitted too: lower --max-clusters, or drop it." in text
+    columns = {"a": X[:, 0], "b": 1e4 * X[:, 1], "noise": labels}
+    write(pa.table(columns), "units.csv")
+    text = run("fit units.csv --raw --label noise --max-clusters 9 --metric euclidean --force")
+    assert "so it decides most distances: use --metric learned, or add --standardise." in text

@@ -28,6 +28,9 @@ def test_inspect(place, iris):
     assert f"150 rows, error {100 * error:.2f} %" in text
     for number in model.cluster_ids_:
         assert f" {number} " in text
+    assert "stopped at its number of clusters" in text
+    run("fit iris.csv --label species --max-clusters auto --refine none --force --quiet")
+    assert "stopped at the number chosen on held-out rows" in run("inspect", "model.dkm")
 
 
 ELSEWHERE = (PictureKind.cells, PictureKind.tree, PictureKind.path)  # drawn by `test_plot`

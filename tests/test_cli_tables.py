@@ -375,6 +375,11 @@ def test_bad_tables_get_one_sentence(place, name):
         ("fit trees.csv --label kind --decimal x", "--decimal x: it must be . or ,"),
         ("evaluate trees.csv --label kind --test-size 2", "--test-size 2: it must be between"),
         ("evaluate trees.csv --label kind --cv 100", "--cv 100 needs at least 100 rows of each"),
+        (
+            "evaluate few.csv --label kind",
+            "--cv 5 needs at least 5 rows of each class, but oak has 3: leave this class out, or "
+            "add --cv 3.",
+        ),
         ("evaluate trees.csv trees.csv --label kind", "goes with a model"),
         ("compare trees.csv --label kind --out c.txt", "c.txt: pictures are written as"),
         ("condense trees.csv --label kind --n few --out s.csv", "--n few: it must be a number"),
@@ -383,6 +388,7 @@ def test_bad_tables_get_one_sentence(place, name):
     ],
 )
 def test_wrong_options_get_one_sentence(trees, words, message):
+    trees.assign(kind=["oak"] * 3 + ["fir"] * (len(trees) - 3)).to_csv("few.csv", index=False)
     assert message in run(words, code=1)
 
 

@@ -183,7 +183,7 @@ def test_as_the_guide_says(clusters, labelled):
     X, y, _ = labelled
     names = dict(zip("Xy", chunked(X, y), strict=True), DiscriminativeKMeans=DiscriminativeKMeans)
     exec(block.replace("tcp://scheduler:8786", clusters(1).scheduler.address), names)
-    same(names["model"], DiscriminativeKMeans(max_clusters=256).fit(X, y))
+    same(names["model"], DiscriminativeKMeans(256, metric="auto", refine="margin").fit(X, y))
     names["client"].close()
 
 

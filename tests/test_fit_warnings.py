@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from models import grown
@@ -35,7 +36,7 @@ def test_ordinary_fits_do_not_warn():
         assert warned(grown(20), *data) == []
         assert warned(grown("auto"), *data) == []
     assert warned(grown(), *IRIS) == []
-    assert warned(grown(None, refine="margin"), *IRIS) == []
+    assert warned(DiscriminativeKMeans(None), *IRIS) == []
 
 
 def test_repulsion_without_effect():
@@ -67,10 +68,74 @@ def test_refinement_that_moves_nothing():
     assert warned(grown(30, refine="margin"), X, y) == []
 
 
+def test_refinement_that_no_longer_fits_every_label():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    (overfitting, first), (category, text) = warned(grown(None, refine="margin"), X, y)
+    assert (overfitting, category) == (OverfittingWarning, UserWarning)
+    assert first.startswith("Growth took ")
+    assert text.startswith("refine='margin' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("set max_clusters to a number or 'auto', or refine=None.")
+    assert [category for category, _ in warned(grown(), X, y)] == [OverfittingWarning]
+    assert warned(grown(None, refine="margin", min_cluster_size=20), X, y) == []
+
+
+def test_a_learned_metric_that_no_longer_fits_every_label():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
+    _, (_, text) = warned(grown(None, metric="learned"), X, y)
+    assert text.startswith("metric='learned' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("set max_clusters to a number or 'auto', or metric='euclidean'.")
+    _, (_, text) = warned(grown(None, metric="learned", refine="margin"), X, y)
+    assert text.startswith("refine='margin' raised the impurity of the cells from 0.0% to ")
+    assert text.endswith("or refine=None and metric='euclidean'.")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_rank_without_effect(metric):
+    ((category, text),) = warned(grown(6, metric=metric, n_components=2), *IRIS)
+    assert category is UserWarning
+    assert text == (
+        f"n_components=2 has no effect with metric={metric!r}: set metric='learned', or leave it "
+        "out."
+    )
+    for metric in ("learned", "auto"):
+        assert warned(grown(6, metric=metric, n_components=2), *IRIS) == []
+
+
+def test_a_least_size_that_leaves_one_cluster():
+    ((category, text),) = warned(grown(6, min_cluster_size=200), *IRIS)
+    assert category is UserWarning
+    assert text == (
+        "min_cluster_size=200 leaves a single cluster, as it is more than half the weight of all "
+        "rows, which is 150: lower it."
+    )
+    assert warned(grown(6, min_cluster_size=40), *IRIS) == []
+    assert warned(grown(6, min_cluster_size=200), IRIS[0], np.zeros(150)) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"refine": "margin"}, {"growth": "paper"}])
+def test_a_budget_that_is_not_reached_is_none(settings):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    ((category, text),) = warned(grown(500, **settings), X, y)
+    assert category is OverfittingWarning
+    assert text.startswith("Growth ended at ")
+    assert " prototypes for 200 rows (" in text
+    assert " before max_clusters=500, as no cell was mixed any more, so noise is " in text
+    assert warned(grown(80, **settings), X, y) == []
+
+
+def test_a_large_budget_that_needs_few_prototypes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    assert warned(DiscriminativeKMeans.paper(500), np.c_[X, 9 * y], y) == []
+
+
 def test_many_prototypes():
     X, y = make_moons(600, noise=0.25, random_state=0)
     ((category, text),) = warned(grown(), X, y)
     assert category is OverfittingWarning
+    assert text.startswith("Growth took ")
     assert " prototypes to fit every label of 600 rows (2" in text
     assert "set max_clusters (a budget, or 'auto') or min_cluster_size." in text
     assert warned(grown(min_cluster_size=10), X, y) == []
@@ -88,6 +153,50 @@ def test_a_feature_that_dominates_is_named():
     assert warned(grown(9), StandardScaler().fit_transform(X), y) == []
     for metric in ("learned", "cosine"):
         assert warned(grown(3, metric=metric), wine.data, wine.target) == []
+
+
+def test_several_features_that_dominate_together_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 10))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    X[:, 8] *= 1e4
+    X[:, 3] *= 2e4
+    for rows in (X, sp.csr_array(X), X.astype(np.float32), pd.DataFrame(X).add_prefix("x")):
+        ((category, text),) = warned(grown(9), rows, y)
+        assert category is ScaleWarning
+        named = "'x3' and 'x8'" if hasattr(rows, "columns") else "number 3 and 8"
+        assert text.startswith(
+            f"Features {named} have 100.0% of the variance of all 10 features, so they decide most "
+            "distances: use metric='learned', or scale the features"
+        )
+    assert warned(grown(9), StandardScaler().fit_transform(X), y) == []
+    assert warned(DiscriminativeKMeans(9), X, y) == []  # learns a metric
+
+
+def test_features_that_dominate_where_no_metric_can_be_learned():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4100)), np.arange(60) % 2
+    X[:, :20] *= 100 + np.arange(20)
+    ((_, text),) = warned(DiscriminativeKMeans(4), X, y)
+    assert text.startswith("Features number ")
+    assert " and 17 more have 98." in text
+    assert "metric=" not in text
+
+
+def test_features_in_the_order_of_their_variance_may_fall_smoothly():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 200)), np.arange(500) % 2
+    components = X / np.arange(1, 201)
+    assert warned(grown(4), components, y) == []
+    assert len(warned(grown(4), components[:, rng.permutation(200)], y)) == 1
+    assert len(warned(grown(4), np.c_[1e3 * X[:, :1], components], y)) == 1
+
+
+def test_a_constant_feature_does_not_vary_by_rounding():
+    constant = np.full((40, 6), 0.1)
+    X = np.c_[constant, np.arange(40.0), np.arange(40.0)[::-1] ** 1.1]
+    assert warned(grown(4), X, np.arange(40) // 20) == []
+    assert warned(grown(4), sp.csr_array(X), np.arange(40) // 20) == []
 
 
 def test_no_feature_dominates_where_nothing_varies():

@@ -385,6 +385,8 @@ def test_at_refuses_what_it_does_not_have(tmp_path):
         model.at(2)
     with pytest.raises(ValueError, match="k=0 is not accepted"):
         model.at(0)
+    with pytest.raises(ValueError, match="at has no use for y without X"):
+        model.at(9, y=SPECIES)
     for X, y in ((IRIS[::-1], SPECIES[::-1]), (IRIS + 1, SPECIES), (IRIS[:101], SPECIES[:101])):
         with pytest.raises(ValueError, match="is not the medoid that the model has there"):
             model.at(9, X, y)

@@ -164,6 +164,10 @@ def test_at_says_what_is_wrong(digits):
     for k in (0, 2.5, "10", None):
         with pytest.raises(ValueError, match=r"k=.*integer >= 1"):
             model.at(k)
+    with pytest.raises(ValueError, match="at has no use for y without X: pass the rows"):
+        model.at(10, y=y)
+    with pytest.raises(ValueError, match="at has no use for sample_weight without X"):
+        model.at(10, sample_weight=np.ones(len(y)))
     model.partial_fit(X[:50], y[:50])
     with pytest.raises(ValueError, match="k=3 is too small: the fewest clusters on path_ are"):
         model.at(3)

@@ -86,10 +86,10 @@ class DiscriminativeKMeans(
     max_clusters : int, "auto" or None, default="auto"
         Largest number of clusters, at least the number of classes. Every class gets a cluster,
         unless its weight is 0 or below `min_cluster_size`, or all its rows are identical to heavier
-        rows of another class. None grows until convergence. "auto" chooses the number: a fifth of
-        each class is held out, by a hash of the rows' values, models grow on the other rows, and
-        the smallest number is chosen whose held-out error is within one standard error of the
-        lowest; then all rows are fitted. With many rows and refinement, the models grow on a
+        rows of another class. None grows until every label is fitted. "auto" chooses the number: a
+        fifth of each class is held out, by a hash of the rows' values, models grow on the other
+        rows, and the smallest number is chosen whose held-out error is within one standard error of
+        the lowest; then all rows are fitted. With many rows and refinement, the models grow on a
         sample, and the number is scaled to all rows. `path_` lists what was tried. Continuing an
         earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
@@ -222,9 +222,10 @@ class DiscriminativeKMeans(
     The method is O. Arandjelovic, "Discriminative k-means clustering", IJCNN 2013. It is not
     "Discriminative K-means" (DisKmeans, Ye, Zhao & Wu, NIPS 2007), which is unsupervised.
 
-    With `max_clusters=None` every training label is fitted, noise included: set a number or
-    `min_cluster_size` if labels are uncertain. With `metric="euclidean"`, scale features that have
-    different units.
+    With `max_clusters=None` growth ends when every training label is fitted, noise included: set a
+    number or `min_cluster_size` if labels are uncertain. Refinement moves the prototypes again, so
+    the model fits all of them only with `refine=None` and a metric that is not learned. If
+    `metric_` is "euclidean", features that have different units must be scaled.
 
     Examples
     --------
@@ -379,6 +380,10 @@ class DiscriminativeKMeans(
         refined. If the rows are given, its prototypes are refined on them, and a learned metric
         with them.
 
+        After `max_clusters="auto"`, only the model with the chosen number of clusters was fitted on
+        all rows. The others were fitted without the held-out rows, and those that were refined were
+        refined in a few passes; `at(k, X, y)` refines them on all rows.
+
         Parameters
         ----------
         k : int
@@ -408,7 +413,7 @@ class DiscriminativeKMeans(
         >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
         True
         """
-        validation.check_at(self, k)
+        validation.check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
         model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
         model._publish(fitted)

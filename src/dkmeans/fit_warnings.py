@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import Euclidean, Learned
-from dkmeans.geometry.dominance import is_dominant
+from dkmeans.geometry import GEOMETRIES, MAX_FEATURES, Euclidean, Learned
+from dkmeans.geometry.dominance import dominant_features
 from dkmeans.growth.rules import Continuation
 
 _MIN_PROTOTYPES = 20  # no warning below this number
@@ -24,14 +24,17 @@ _CENTRAL = 0.9  # share of the values that are most of them
 _OUTLIER_RATIO = 100.0  # of the standard deviation to the range of most values
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
+MAX_NAMES = 3  # of features that dominate together
+SCALING = "scale the features, for instance with sklearn.preprocessing.StandardScaler"
+ROUNDING = 1e-12  # of a variance, as a share of the mean square
 
 
 class OverfittingWarning(UserWarning):
-    """A converged fit has a prototype for a large share of the rows."""
+    """Growth that fits every label needed a prototype for a large share of the rows."""
 
 
 class ScaleWarning(UserWarning):
-    """One feature decides nearly all distances, or outliers decide its scale."""
+    """A few features decide nearly all distances, or outliers decide the scale of one."""
 
 
 def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> None:
@@ -53,8 +56,10 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
         (UserWarning, _kept_number(fitted, estimator, how)),
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
+        (UserWarning, _idle_components(estimator, how)),
+        (UserWarning, _one_cluster(fitted, estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
-        (ScaleWarning, _dominant_feature(fitted, estimator, X, how)),
+        (ScaleWarning, _dominant_features(fitted, estimator, X, how)),
         (ScaleWarning, _outlying_feature(fitted, estimator, X, how)),
     ]
     for category, text in texts:
@@ -63,16 +68,31 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
 
 
 def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look at the share of the rows that became prototypes, if all rows were given."""
-    k, n_rows = fitted.n_clusters, fitted.n_rows
+    """Look at the share of the rows that became prototypes, if growth ended without a budget."""
+    k, n_rows, budget = fitted.n_clusters, fitted.n_rows, estimator.max_clusters
     few = max(_MIN_PROTOTYPES, 2 * len(fitted.classes), _MIN_SHARE * n_rows)
-    if how is Continuation.NEW_ROWS or estimator.max_clusters is not None or k <= few:
+    if how is Continuation.NEW_ROWS or budget == "auto" or k <= few:
         return None
+    last = _last_of_growth(fitted)
+    fits = last is not None and fitted.history.mixed[last] == 0
+    if budget is None:
+        aim = "to fit every label" if fits and estimator.min_cluster_size is None else "for labels"
+        made, why, remedy = f"took {k} prototypes {aim} of {n_rows} rows", "", "a budget"
+    else:
+        if not fits or fitted.history.clusters.max() >= budget:
+            return None
+        made, remedy = f"ended at {k} prototypes for {n_rows} rows", "a smaller budget"
+        why = f" before max_clusters={budget}, as no cell was mixed any more"
     return (
-        f"It took {k} prototypes to fit every label of {n_rows} rows ({k / n_rows:.0%} of their "
-        "number), so noise is probably fitted too: set max_clusters (a budget, or 'auto') or "
-        "min_cluster_size."
+        f"Growth {made} ({k / n_rows:.0%} of their number){why}, so noise is probably fitted too: "
+        f"set max_clusters ({remedy}, or 'auto') or min_cluster_size."
     )
+
+
+def _last_of_growth(fitted: Fitted) -> int | None:
+    """Return which line of the history is the last one before refinement, if there is any."""
+    grown = np.flatnonzero(fitted.history.phase != "refine")
+    return int(grown[-1]) if len(grown) else None
 
 
 def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
@@ -110,29 +130,68 @@ def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
     )
 
 
-def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look whether refinement had nothing to do, as growth had already fitted every label."""
-    converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
-    if how is not Continuation.FRESH or estimator.refine is None or not converged_to_many:
-        return None
-    phase, inertia = fitted.history.phase, fitted.history.inertia
-    grown = np.flatnonzero(phase != "refine")
-    if not len(grown) or inertia[grown[-1]] != inertia[-1]:
+def _idle_components(estimator: Any, how: Continuation) -> str | None:
+    """Look for a rank of a metric that is not learned."""
+    metric = estimator.metric
+    if how is not Continuation.FRESH or estimator.n_components is None or metric not in GEOMETRIES:
         return None
     return (
-        f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every label "
-        "is fitted: set max_clusters to a number or 'auto', or refine=None."
+        f"n_components={estimator.n_components} has no effect with metric={metric!r}: set "
+        "metric='learned', or leave it out."
     )
 
 
-def _dominant_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
-    """Look for a feature that has nearly all of the variance, if rows are in memory."""
+def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look for a least size of clusters that two classes cannot have."""
+    size, total = estimator.min_cluster_size, float(fitted.sizes.sum())
+    is_single = fitted.n_clusters == 1 and len(fitted.classes) > 1
+    if how is not Continuation.FRESH or size is None or not is_single or size <= total / 2:
+        return None
+    return (
+        f"min_cluster_size={size} leaves a single cluster, as it is more than half the weight of "
+        f"all rows, which is {total:g}: lower it."
+    )
+
+
+def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look whether refinement changed nothing, or for the worse, after every label was fitted."""
+    converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
+    history, last = fitted.history, _last_of_growth(fitted)
+    if how is not Continuation.FRESH or not converged_to_many or last is None:
+        return None
+    if estimator.refine is not None and history.inertia[last] == history.inertia[-1]:
+        return (
+            f"refine={estimator.refine!r} moved nothing, as max_clusters=None grows until every "
+            "label is fitted: set max_clusters to a number or 'auto', or refine=None."
+        )
+    before, after = history.impurity[last], history.impurity[-1]
+    if history.mixed[last] or estimator.min_cluster_size is not None or after <= before:
+        return None
+    is_learned = isinstance(fitted.geometry, Learned)  # with the prototypes, after growth
+    if estimator.refine is None:
+        if not is_learned:
+            return None
+        cause, remedy = "metric='learned'", "metric='euclidean'"
+    else:
+        cause = f"refine={estimator.refine!r}"
+        remedy = "refine=None and metric='euclidean'" if is_learned else "refine=None"
+    return (
+        f"{cause} raised the impurity of the cells from {before:.1%} to {after:.1%}, as "
+        "max_clusters=None had grown until every label was fitted: set max_clusters to a number "
+        f"or 'auto', or {remedy}."
+    )
+
+
+def _dominant_features(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
+    """Look for features that have nearly all of the variance, if rows are in memory."""
     if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
         return None
     rows = _sample(fitted, estimator, X)
     if rows is None:
         return None
-    return _dominant_text(rows, fitted.feature_names, "use metric='learned', or ")
+    can_learn = rows.shape[1] <= MAX_FEATURES
+    remedy = "use metric='learned', or " if can_learn else ""
+    return _dominant_text(rows, fitted.feature_names, remedy)
 
 
 def _outlying_feature(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
@@ -171,7 +230,7 @@ def _sample(fitted: Fitted, estimator: Any, X: Any) -> Any:
 
 
 def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
-    """Warn of a feature that has nearly all of the variance of vectors in memory.
+    """Warn of features that have nearly all of the variance of vectors in memory.
 
     Parameters
     ----------
@@ -199,16 +258,20 @@ def _some_of(X: Any, n_rows: int) -> Any:
 
 
 def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> str | None:
-    """Say which feature has nearly all of the variance, if there is one, and what to do."""
-    shares = _shares_of_variance(rows)
-    top = int(np.argmax(shares))
-    share, d = shares[top], len(shares)
-    if not is_dominant(share, d):
+    """Say which features have nearly all of the variance, if there are any, and what to do."""
+    deviations = _deviations(rows)
+    top = dominant_features(deviations)
+    if not len(top):
         return None
+    scaled = deviations / deviations[top[0]]  # so that no square overflows
+    share = np.square(scaled[top]).sum() / np.square(scaled).sum()
+    known = [str(i) if names is None else repr(str(names[i])) for i in top]
+    several = len(known) > 1
     return (
-        f"Feature {_name_of(names, top)} has {share:.1%} of the variance of all {d} features, so "
-        f"it decides most distances: {remedy}scale the features, for instance with "
-        "sklearn.preprocessing.StandardScaler."
+        f"Feature{'s' if several else ''} {'number ' if names is None else ''}{_listed(known)} "
+        f"{'have' if several else 'has'} {share:.1%} of the variance of all {len(deviations)} "
+        f"features, so {'they decide' if several else 'it decides'} most distances: "
+        f"{remedy}{SCALING}."
     )
 
 
@@ -216,17 +279,28 @@ def _name_of(names: npt.NDArray[Any] | None, feature: int) -> str:
     return f"number {feature}" if names is None else repr(str(names[feature]))
 
 
-def _shares_of_variance(X: Any) -> npt.NDArray[np.float64]:
-    """Return the share of each feature; nan if nothing varies, or too much."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+def _listed(names: list[str]) -> str:
+    """List the first of some names, and how many there are beside them."""
+    shown = names[:MAX_NAMES]
+    if len(names) > MAX_NAMES:
+        shown.append(f"{len(names) - MAX_NAMES} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _deviations(X: Any) -> npt.NDArray[np.float64]:
+    """Return the standard deviation of each feature, exactly 0 if it does not vary."""
+    with np.errstate(over="ignore", invalid="ignore"):
         if sp.issparse(X):
             X = X.astype(np.float64)
             means = np.asarray(X.mean(axis=0)).ravel()
-            variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
-        else:
-            # In blocks, as there must be no copy of X in float64.
-            blocks = [X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS)]
-            sums = [block.sum(axis=0, dtype=np.float64) for block in blocks]
-            means = np.sum(sums, axis=0) / len(X)
-            variances = np.sum([((block - means) ** 2).sum(axis=0) for block in blocks], axis=0)
-        return np.asarray(variances / variances.sum(), dtype=np.float64)
+            squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+            variances = squares - means**2
+            variances[variances <= ROUNDING * squares] = 0
+            return np.asarray(np.sqrt(variances), dtype=np.float64)
+        # In blocks, as there must be no copy of X in float64. Without the first row, features that
+        # do not vary are 0, and their sums have no rounding errors.
+        first = X[0].astype(np.float64)
+        starts = range(0, len(X), BLOCK_ROWS)
+        means = sum((X[i : i + BLOCK_ROWS] - first).sum(axis=0) for i in starts) / len(X)
+        squares = sum(np.square(X[i : i + BLOCK_ROWS] - first - means).sum(axis=0) for i in starts)
+        return np.asarray(np.sqrt(squares / len(X)), dtype=np.float64)

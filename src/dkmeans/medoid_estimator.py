@@ -234,7 +234,7 @@ class DiscriminativeKMedoids(
         >>> bool(model.at(20, X, y).cost_ < model.at(20).cost_)
         True
         """
-        check_at(self, k)
+        check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
         model: Self = clone(self).set_params(max_medoids=len(fitted.medoids))
         model._publish(fitted)

@@ -21,6 +21,7 @@ from dkmeans.cli.output_files import check_free
 from dkmeans.cli.rows import Rows, open_rows, read_rows, whole
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save
+from dkmeans.fit_warnings import SCALING
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
 from dkmeans.metrics.pairwise import BOOLEAN, NAMES, NEEDED_PARAMETERS
 from dkmeans.progress import listening
@@ -32,11 +33,17 @@ NONE = "none"  # an option that stands for None
 # What the library says of parameters, and what that is on the command line.
 _OPTION_NAMES = (
     ("set max_clusters (a budget, or 'auto')", "set --max-clusters"),
+    ("set max_clusters (a smaller budget, or 'auto')", "lower --max-clusters, or drop it"),
     (" or min_cluster_size", ""),
-    ("refine='margin' moved", "--refine margin moved"),
-    ("max_clusters=None grows", "--max-clusters none grows"),
-    ("set max_clusters to a number or 'auto', or refine=None", "drop it, or add --refine none"),
+    ("set max_clusters to a number or 'auto', or ", "drop --max-clusters none, or add "),
+    ("refine=None", "--refine none"),
+    ("metric='euclidean'", "--metric euclidean"),
+    ("metric='learned' raised", "--metric learned raised"),
+    ("max_clusters=None", "--max-clusters none"),
+    ("max_clusters=", "--max-clusters "),
+    ("refine='margin'", "--refine margin"),
     ("use metric='learned'", "use --metric learned"),
+    (SCALING, "add --standardise"),
     ("pass symmetrize='mean', 'min' or 'max'", "add --symmetrize mean, min or max"),
 )
 

@@ -231,7 +231,9 @@ def _ending(core: Any) -> str:
     if core.converged_:
         return "converged"
     budget = core.max_clusters
-    if budget == "auto" or (budget is not None and core.n_clusters_ >= budget):
+    if budget == "auto":
+        return "stopped at the number chosen on held-out rows"
+    if budget is not None and core.n_clusters_ >= budget:
         return "stopped at its number of clusters"
     return "ended before convergence"
 

@@ -110,7 +110,8 @@ MaxClusters = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto|none",
-        help="Most clusters; auto (default) chooses on held-out rows, none fits every label.",
+        help="Most clusters; auto (default) chooses on held-out rows, none grows until every label "
+        "is fitted, which --refine none --metric euclidean keep so.",
     ),
 ]
 Refine = Annotated[

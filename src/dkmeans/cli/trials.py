@@ -52,10 +52,11 @@ class Split:
             least, option = self.cv, f"--cv {self.cv}"
             splitter = StratifiedKFold(self.cv, shuffle=True, random_state=_SEED)
         if counts[rarest] < least:
+            fewer = self.test_size is None and counts[rarest] >= 2
             raise InputError(
                 f"{option} needs at least {least} rows of each class, but "
-                f"{label_text(labels[rarest])} has {counts[rarest]}: leave this class out, or hold "
-                "out otherwise (--cv, --test-size)."
+                f"{label_text(labels[rarest])} has {counts[rarest]}: leave this class out"
+                f"{f', or add --cv {counts[rarest]}' if fewer else ''}."
             )
         try:
             return list(splitter.split(np.zeros(len(y)), y))

@@ -334,8 +334,8 @@ def check_ids_to_drop(estimator: Any, ids: Any) -> npt.NDArray[np.int64]:
     return found
 
 
-def check_at(estimator: Any, k: Any) -> None:
-    """Check a number of clusters that is asked for on the path."""
+def check_at(estimator: Any, k: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Check a number of clusters that is asked for on the path, and what to refine it on."""
     check_is_fitted(estimator)
     if not is_int(k) or k < 1:
         raise InvalidParameterError(f"k={k!r} is not accepted: it must be an integer >= 1.")
@@ -343,6 +343,11 @@ def check_at(estimator: Any, k: Any) -> None:
         raise ValueError(
             "There is no path to go back on after drop, merge or set_center: fit again first."
         )
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if X is None and value is not None:
+            raise ValueError(
+                f"at has no use for {name} without X: pass the rows of the fit, too, or k alone."
+            )
 
 
 def check_known_classes(known: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:

@@ -39,6 +39,11 @@ def as_labels(y: Any) -> Any:
 
     What has no one dimension, and labels of any other kind, are left as they are.
     """
+    if isinstance(y, str):
+        raise ValueError(
+            f"y={y!r} names a column, which is for paths and Dask dataframes: pass the labels of a "
+            f"dataframe in memory themselves, as in fit(df.drop(columns={y!r}), df[{y!r}])."
+        )
     if isinstance(y, list | tuple) and len({isinstance(value, str) for value in y}) == 2:
         labels = np.empty(len(y), dtype=object)
         labels[:] = y  # NumPy would make text of all of them
@@ -173,10 +178,11 @@ def _describe_value(X: Matrix, where: slice, names: npt.NDArray[Any] | None) -> 
     value = "NaN" if np.isnan(part[tuple(at)]) else "infinity (inf)"
     name = column if names is None else repr(str(names[column]))
     count = int(np.count_nonzero(~np.isfinite(values)))
+    others = "" if count == 1 else f"; {count:,} values are NaN or inf"
     return (
-        f"Input X contains {value} in row {row}, column {name}; there are {count} values "
-        "that are NaN or inf, which are not accepted: drop those rows or fill the values "
-        "in first, for instance with sklearn.impute.SimpleImputer."
+        f"Input X contains {value} in row {row}, column {name}{others}, which is not accepted: "
+        "drop such rows or fill the values in first, for instance with "
+        "sklearn.impute.SimpleImputer."
     )
 
 
