@@ -17,6 +17,7 @@ from dkmeans.fitted import Fitted
 from dkmeans.growth.auto import Search, sampled, search
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out, most_clusters
+from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Continuation
 from dkmeans.growth.run import Run, State
@@ -28,7 +29,7 @@ from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.calibration import count_items, fit_temperature
-from dkmeans.results.fit_record import History
+from dkmeans.results.fit_record import Clock, History
 
 
 def fit(
@@ -45,6 +46,7 @@ def fit(
     classes : array-like, optional
         Classes to know beside those in y.
     """
+    clock = Clock()
     listeners = progress.listeners(estimator.verbose)
     with single_threaded_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
         callbacks = Callbacks(estimator, X, y, sample_weight)
@@ -58,8 +60,9 @@ def fit(
         callbacks.begin("trial" if prepared.search else "round")
         run, found = start_run(prepared, listeners)
         if found is not None:
+            found = replace(found, seconds=clock.lap())
             callbacks.begin("round")
-        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners)
+        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, clock)
         fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
     return fitted
@@ -115,10 +118,15 @@ def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
 
 
 def _grow_and_refine(
-    run: Run, weight_unit: float, listeners: Sequence[progress.Listener]
+    run: Run, weight_unit: float, listeners: Sequence[progress.Listener], clock: Clock
 ) -> Growth:
     """Run all rounds, or up to the round where a listener ends the fit."""
     records: list[dict[str, Any]] = []
+
+    def record(state: State | RefineStep, **other: Any) -> None:
+        records.append(state.record(weight_unit) | {"seconds": clock.lap()} | other)
+
+    finds_metric = run.rules.first_metric is not None
     trail = Trail()
     ended: State | None = None  # the last state so far, and its training and held-out errors
     errors = nan, nan
@@ -130,8 +138,10 @@ def _grow_and_refine(
             rows = run.rows if state.sample is None else state.sample.rows
             rows.label_all(state.prototypes)
             ended, errors = state, rows.errors(state.prototypes.classes)
-        if state.round:
-            records.append(state.record(weight_unit))
+        if not state.round and finds_metric:
+            record(state, phase="metric")
+        elif state.round:
+            record(state)
             step = progress.Step(
                 records[-1],
                 state.prototypes,
@@ -145,7 +155,7 @@ def _grow_and_refine(
         rounds.close()  # the sample is no longer needed
         ended = run.on_all_rows(ended)
         errors = run.rows.errors(ended.prototypes.classes)
-        records.append(ended.record(weight_unit))
+        record(ended)
     last = waypoint(run, ended, errors)
     trail.add(last)
     # A refinement that was ended early does not count, so its passes are not in the history.
