@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.validation import check_any_rows, check_raw_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import Euclidean
+from dkmeans.geometry import AUTO, LEARNED, Euclidean, Learned
 from dkmeans.geometry.dominance import is_dominant
 from dkmeans.growth.rules import Continuation
 
@@ -21,6 +21,7 @@ _MIN_PROTOTYPES = 20  # no warning below this number
 _MIN_SHARE = 0.1  # of the rows
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
+_MAX_NAMED = 5  # features in a warning
 
 
 class OverfittingWarning(UserWarning):
@@ -31,7 +32,9 @@ class ScaleWarning(UserWarning):
     """One feature decides nearly all distances, probably because of its unit."""
 
 
-def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> None:
+def warn_about(
+    estimator: Any, X: Any, how: Continuation, stacklevel: int, *, in_parts: bool = False
+) -> None:
     """Warn about what a fit was asked to do, and about what has become of it.
 
     Parameters
@@ -43,11 +46,14 @@ def warn_about(estimator: Any, X: Any, how: Continuation, stacklevel: int) -> No
     how : Continuation
     stacklevel : int
         That of the caller, as in `warnings.warn`.
+    in_parts : bool
+        Whether it is a call of `partial_fit`, also the first one.
     """
     fitted: Fitted = estimator._fitted
     texts: list[tuple[type[Warning], str | None]] = [
         (OverfittingWarning, _overfitting(fitted, estimator, how)),
-        (UserWarning, _kept_number(fitted, estimator, how)),
+        (UserWarning, _kept_number(fitted, estimator, how, in_parts)),
+        (UserWarning, _constant_features(fitted, estimator, how) if in_parts else None),
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
@@ -71,15 +77,57 @@ def _overfitting(fitted: Fitted, estimator: Any, how: Continuation) -> str | Non
     )
 
 
-def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look for a number of clusters that was chosen on few rows, and kept."""
-    if how is not Continuation.NEW_ROWS or estimator.max_clusters != "auto":
+def _kept_number(fitted: Fitted, estimator: Any, how: Continuation, in_parts: bool) -> str | None:
+    """Look for a number of clusters that was chosen on few rows, and is kept."""
+    if estimator.max_clusters != "auto":
         return None
+    now = f"there are {fitted.n_clusters} clusters now"
+    if how is Continuation.WARM:
+        return (
+            'max_clusters="auto" keeps the number of clusters that an earlier fit chose on its '
+            f"rows, so {now}: set max_clusters to the number that all rows need, or "
+            "warm_start=False to choose it again."
+        )
+    if not in_parts:
+        return None
+    metric, start = "", ""
+    if estimator.metric in (AUTO, LEARNED):
+        metric = f', and metric="{estimator.metric}" its metric'
+        start = ", and pass many rows in the first call, for the metric"
     return (
         'max_clusters="auto" keeps the number of clusters that the first call chose on its rows '
-        f"alone, so there are {fitted.n_clusters} clusters now: set max_clusters to the number "
-        "that all batches together need."
+        f"alone{metric}, so {now}: set max_clusters to the number that all batches together "
+        f"need{start}."
     )
+
+
+def _constant_features(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
+    """Look for features that a learned metric ignores as the first call knows one value only."""
+    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Learned):
+        return None
+    constant = np.flatnonzero(fitted.geometry.scale == 0)
+    if not len(constant):
+        return None
+    are = "is" if len(constant) == 1 else "are"
+    it = "it" if len(constant) == 1 else "them"
+    return (
+        f"{_named(constant, fitted)} {are} constant in the first call, so "
+        f'metric="{estimator.metric}" ignores {it} in all later calls, too: pass more rows in the '
+        'first call, or set metric="euclidean".'
+    )
+
+
+def _named(features: npt.NDArray[np.intp], fitted: Fitted) -> str:
+    """Name features, but not too many."""
+    if len(features) == fitted.n_features > 1:
+        return f"All {fitted.n_features} features"
+    names = fitted.feature_names
+    some = features[:_MAX_NAMED]
+    texts = [str(j) if names is None else repr(str(names[j])) for j in some]
+    left_out = len(features) - len(some)
+    more = f" and {left_out} more" if left_out else ""
+    noun = "Feature" if len(features) == 1 else "Features"
+    return f"{noun}{' number' if names is None else ''} {', '.join(texts)}{more}"
 
 
 def _no_convergence(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
