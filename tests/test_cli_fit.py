@@ -245,6 +245,7 @@ def test_bar_in_a_terminal(place, iris, width):
         assert "6 clusters" in shown if budget == "6" else "clusters" in shown
         assert ("impurity" in shown) == (width == 100)
         assert ("refining" in shown) == (refine == "margin")
+        assert ("choosing the number of clusters" in shown) == (budget == "auto")
         assert "…" not in shown
         assert shown.count("\n") < 4, "the bar stays in its line"
 

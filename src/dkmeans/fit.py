@@ -19,7 +19,7 @@ from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out, most_clusters
 from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.rows import Rows
-from dkmeans.growth.rules import Continuation
+from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
@@ -80,6 +80,7 @@ def start_run(
 
 def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Search:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
+    progress.announce(listeners, "choosing the number of clusters")
     rows = prepared.source.rows
     counts = rows.count_items()
     n_classes = int(np.count_nonzero(counts))
@@ -104,10 +105,20 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
         run = Run(others, rules)
         if rules.refine is not None:  # growth alone has samples of its own
             run = ending.enter_context(sampled(run, held_out, n_classes))
+        _announce_metric(rules, listeners)
         found = search(run, *about, tell)
         if held is None:
             return found
         return replace(found, temperature=_temperature(found.chosen(), held, n_items))
+
+
+def _announce_metric(rules: Rules, listeners: Sequence[progress.Listener]) -> bool:
+    """Tell that the metric comes first, if it does; return whether it does."""
+    if rules.first_metric is None:
+        return False
+    is_choice = rules.first_metric.or_euclidean
+    progress.announce(listeners, "choosing the metric" if is_choice else "learning a first metric")
+    return True
 
 
 def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
@@ -126,7 +137,7 @@ def _grow_and_refine(
     def record(state: State | RefineStep, **other: Any) -> None:
         records.append(state.record(weight_unit) | {"seconds": clock.lap()} | other)
 
-    finds_metric = run.rules.first_metric is not None
+    finds_metric = _announce_metric(run.rules, listeners)
     trail = Trail()
     ended: State | None = None  # the last state so far, and its training and held-out errors
     errors = nan, nan

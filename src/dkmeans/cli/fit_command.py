@@ -206,7 +206,7 @@ def fit_with_progress(
         warnings.simplefilter("always", UserWarning)
         refine = None if options.refine == NONE or options.medoids is not None else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
-        with progress, listening(progress.hear):
+        with progress, listening(progress):
             fit()
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {in_option_names(str(warning.message))}")
