@@ -158,6 +158,7 @@ def _grow_and_refine(
                 state.prototypes,
                 run.rules.max_clusters,
                 geometry=state.geometry,
+                most_passes=state.most_passes if isinstance(state, RefineStep) else None,
             )
             if progress.tell(listeners, step):
                 break

@@ -30,6 +30,7 @@ class Step:
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
     geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
+    most_passes: int | None = None  # of refinement, in the steps of its passes
 
 
 # True ends the fit here. In a trial it ends the search, unless the fit has a checkpoint.

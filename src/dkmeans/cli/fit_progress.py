@@ -9,7 +9,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.table import Column
 
 from dkmeans.cli.console import say
-from dkmeans.growth.refine import PASSES
 from dkmeans.progress import Step
 
 _NARROW = 66  # columns; with fewer, fewer words
@@ -82,8 +81,10 @@ class FitProgress:
         """Estimate the share of the work that is done, between 0 and 1."""
         record = step.record
         if record["phase"] == "refine":
+            if step.most_passes is None:  # the result
+                return 1.0
             passes = record["round"] - self._grown
-            return min(1.0, _GROWTH + (1 - _GROWTH) * passes / PASSES)
+            return _GROWTH + (1 - _GROWTH) * passes / step.most_passes
         self._grown = record["round"]
         self._first_impurity = self._first_impurity or record["impurity"]
         if step.budget is not None:

@@ -93,6 +93,7 @@ class RefineStep:
     moved: int
     inertia: float
     cost: float
+    most_passes: int  # that there will be at most
 
     def record(self, weight_unit: float) -> dict[str, Any]:
         """Summarize the step for the history, but its time, with weights in the user's units."""
@@ -264,6 +265,7 @@ class Field:
         geometry: Geometry,
         moved: int,
         cost: float,
+        most_passes: int,
     ) -> RefineStep:
         """Summarize a step."""
         codes, weight = self._won_weights(margins)
@@ -280,6 +282,7 @@ class Field:
             moved=moved,
             inertia=float(inertia),
             cost=cost,
+            most_passes=most_passes,
         )
 
     def harm(self, margins: Margins, classes: Indices) -> Floats:

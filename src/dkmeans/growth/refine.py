@@ -73,6 +73,7 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
             geometry=after.geometry,
             moved=field.moved(margins, before),
             cost=cost,
+            most_passes=plan.n_passes,
         )
         if before is not None:
             before.release()
