@@ -245,8 +245,29 @@ def test_bar_in_a_terminal(place, iris, width):
         assert "6 clusters" in shown if budget == "6" else "clusters" in shown
         assert ("impurity" in shown) == (width == 100)
         assert ("refining" in shown) == (refine == "margin")
+        assert ("choosing the number of clusters" in shown) == (budget == "auto")
         assert "…" not in shown
         assert shown.count("\n") < 4, "the bar stays in its line"
+
+
+@pytest.mark.parametrize("batch_rows", [8192, 20])  # one batch in a pass, and several
+def test_the_bar_is_full_in_the_end(monkeypatch, batch_rows):
+    from dkmeans import DiscriminativeKMeans
+    from dkmeans.cli.fit_progress import FitProgress
+    from dkmeans.growth import refine
+    from dkmeans.progress import listening
+
+    monkeypatch.setattr(refine, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(refine, "MIN_FALL", -1.0)  # all passes are made
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    bar = FitProgress(Console(file=io.StringIO()), "margin")
+    shares = []
+    with listening(lambda step: shares.append(bar._done(step))):
+        DiscriminativeKMeans(6, metric="euclidean").fit(X, X[:, 0] > 0)
+    assert shares == sorted(shares)
+    *_, half, last, end = (share for share in shares if share >= 0.5)
+    assert 0.9 < half < last == end == 1
 
 
 def test_lines_where_there_is_no_terminal(place, monkeypatch):

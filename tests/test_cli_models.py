@@ -21,6 +21,7 @@ def test_inspect(place, iris):
         "4 features: sepal_length",
         "3: setosa, versicolor, virginica",
         "metric='euclidean'",
+        " metric euclidean parameters ",
     ):
         assert words in text
     model = dkmeans.load("model.dkm")
@@ -126,6 +127,19 @@ def test_every_display_has_a_kind():
 def _displays(draw):
     """Name the displays that a function uses."""
     return [name for name in draw.__code__.co_names if name.endswith("Display")]
+
+
+@pytest.mark.parametrize(("scale", "chosen"), [(1.0, "euclidean"), (1e4, "learned")])
+def test_inspect_names_the_metric_that_was_chosen(place, iris, scale, chosen):
+    X = np.stack([iris[name].to_numpy() for name in NAMES], axis=1) * [1, 1, 1, scale]
+    X = np.concatenate([X, X + 0.01])
+    y = np.tile(iris["species"].to_pylist(), 2)
+    model = dkmeans.DiscriminativeKMeans(6).fit(X, y)
+    model.save("model.dkm")
+    about = json.loads(run("inspect", "model.dkm", "--json"))
+    assert (about["parameters"]["metric"], about["metric"]) == ("auto", chosen)
+    rank = f", of rank {len(model.components_)}" if chosen == "learned" else ""
+    assert f" metric {chosen}{rank} parameters " in run("inspect", "model.dkm")
 
 
 @pytest.mark.parametrize("shape", ["", " --shape 2x2"])

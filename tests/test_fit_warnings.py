@@ -22,11 +22,11 @@ from dkmeans import (
 IRIS = load_iris(return_X_y=True)
 
 
-def warned(model, *data):
+def warned(model, *data, method="fit"):
     """Fit, and return the warnings, which must name this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(*data)
+        getattr(model, method)(*data)
     assert all(warning.filename == __file__ for warning in caught)
     return [(warning.category, str(warning.message)) for warning in caught]
 
@@ -250,3 +250,57 @@ def test_rare_values_are_no_outliers(load):
     X[:, 0] = np.arange(len(X)) % 100 == 0
     assert warned(DiscriminativeKMeans(12, metric="learned"), X, y) == []
     assert warned(DiscriminativeKMeans(12, metric="learned"), sp.csr_array(X), y) == []
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "learned", "auto"])
+def test_a_number_of_clusters_that_parts_keep(metric):
+    X, y = IRIS
+    model = grown("auto", metric=metric)
+    for part in (slice(0, None, 4), slice(1, None, 4)):
+        ((category, text),) = warned(model, X[part], y[part], method="partial_fit")
+        assert category is UserWarning
+        assert text.startswith('max_clusters="auto" keeps the number of clusters that the first ')
+        assert f"there are {model.n_clusters_} clusters now: set max_clusters" in text
+        assert (f'and metric="{metric}" its metric' in text) == (metric != "euclidean")
+        assert ("in the first call, for the metric" in text) == (metric != "euclidean")
+    assert warned(grown(6, metric=metric), X, y, method="partial_fit") == []
+    assert warned(grown("auto", metric=metric), X, y) == []
+
+
+def test_a_number_of_clusters_that_a_warm_start_keeps():
+    X, y = load_digits(return_X_y=True)
+    model = grown("auto", warm_start=True)
+    assert warned(model, X[:100], y[:100]) == []
+    ((category, text),) = warned(model, X, y)
+    assert category is UserWarning
+    assert "keeps the number of clusters that an earlier fit chose" in text
+    assert f"there are {model.n_clusters_} clusters now: set max_clusters to the number" in text
+    assert "warm_start=False" in text
+    assert warned(model.set_params(warm_start=False), X, y) == []
+    assert warned(model.set_params(warm_start=True, max_clusters=40), X, y) == []
+
+
+def test_features_that_a_first_call_does_not_know():
+    pytest.importorskip("pandas")
+    table, y = load_iris(return_X_y=True, as_frame=True)
+    X = table.to_numpy()
+
+    def texts(X, y, metric="learned"):
+        return [text for _, text in warned(grown(6, metric=metric), X, y, method="partial_fit")]
+
+    assert texts(X, y) == []
+    (text,) = texts(X * [1, 0, 1, 1], y)
+    assert text.startswith("Feature number 1 is constant in the first call, so ")
+    assert 'metric="learned" ignores it in all later calls, too: pass more rows' in text
+    (text,) = texts(table * [1, 0, 0, 1], y, metric="auto")
+    assert text.startswith("Features 'sepal width (cm)' and 'petal length (cm)' are constant")
+    assert 'metric="auto" ignores them' in text
+    (text,) = texts(X[:1], y[:1])
+    assert text.startswith("All 4 features are constant in the first call")
+    (text,) = texts(np.c_[np.zeros((150, 8)), X], y)
+    assert text.startswith("Features number 0, 1, 2 and 5 more are constant")
+    assert texts(X * [1, 0, 1, 1], y, metric="euclidean") == []
+    model = grown(6, metric="learned")
+    warned(model, X[:1], y[:1], method="partial_fit")
+    assert warned(model, X, y, method="partial_fit") == []
+    assert warned(grown(6, metric="learned"), X * [1, 0, 1, 1], y) == []

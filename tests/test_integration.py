@@ -14,6 +14,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_valid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dkmeans import DiscriminativeKMeans, fit
+from dkmeans.growth import grow
+from dkmeans.results import fit_record
+
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 X, Y = load_iris(return_X_y=True)
 
@@ -162,6 +166,54 @@ def test_history_tells_each_round():
     assert "impurity" in dir(history)
     pytest.importorskip("pandas")
     assert history.to_pandas().shape == (model.n_iter_, 9)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time stand still, except in what is told to take some."""
+
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            return self.now
+
+        def slow_down(self, module, name, seconds):
+            function = getattr(module, name)
+
+            def slow(*args, **kwargs):
+                self.now += seconds
+                return function(*args, **kwargs)
+
+            monkeypatch.setattr(module, name, slow)
+
+    clock = Clock()
+    monkeypatch.setattr(fit_record, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("budget", "metric", "before", "phases"),
+    [
+        (6, "euclidean", [1.0], []),
+        (6, "auto", [1 + 110.0], ["metric"]),
+        ("auto", "euclidean", [1 + 1000.0], ["search"]),
+        ("auto", "learned", [1 + 1000 + 110.0, 110.0], ["search", "metric"]),
+    ],
+)
+def test_history_has_the_time_of_all_that_a_fit_does(clock, budget, metric, before, phases):
+    clock.slow_down(fit, "prepare", 1.0)
+    clock.slow_down(grow, "prefers_plain", 10.0)
+    clock.slow_down(grow, "first_metric", 100.0)
+    clock.slow_down(fit, "search", 1000.0)
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    model = DiscriminativeKMeans(budget, metric=metric, max_iter=9).fit(X * [1, 50], X[:, 0] > 0)
+    history = model.history_
+    assert history.phase.tolist()[: len(phases)] == phases
+    assert history.round.tolist() == [0] * len(phases) + list(range(1, model.n_iter_ + 1))
+    assert history.seconds[: len(before)].tolist() == before
+    assert history.seconds.sum() == clock.now
+    assert repr(history).startswith(f"History of {model.n_iter_} rounds\n")
 
 
 def test_tree_tells_who_split_from_whom():

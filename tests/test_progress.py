@@ -38,6 +38,45 @@ def test_verbose_2_tells_of_every_pass_and_verbose_1_of_trials(caplog):
     assert tried[0] == tried[1] > 0
 
 
+class Ear:
+    """Listener that writes down what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def __call__(self, step):
+        self.heard.append("trial" if step.is_trial else "round")
+
+    def announce(self, text):
+        self.heard.append(text)
+
+
+SEARCH = "choosing the number of clusters"
+
+
+@pytest.mark.parametrize(
+    ("budget", "metric", "expected"),
+    [
+        (8, "euclidean", ["round"]),
+        (8, "learned", ["learning a first metric", "round"]),
+        (8, "auto", ["choosing the metric", "round"]),
+        ("auto", "euclidean", [SEARCH, "trial", "round"]),
+        ("auto", "learned", [SEARCH, "learning a first metric", "trial"]),
+        ("auto", "auto", [SEARCH, "choosing the metric", "trial"]),
+    ],
+)
+def test_what_comes_before_the_first_round_is_announced(caplog, budget, metric, expected):
+    ear = Ear()
+    with listening(ear):
+        grown(budget, metric=metric, refine="margin", max_iter=9, verbose=1).fit(X, y)
+    heard = [text for i, text in enumerate(ear.heard) if text not in ear.heard[:i]]
+    assert heard[: len(expected)] == expected
+    logged = [r.getMessage() for r in caplog.records]
+    n_before = len(expected) - expected.count("trial") - expected.count("round")
+    assert logged[:n_before] == expected[:n_before]
+    assert logged[n_before].split()[0] == "round"
+
+
 def test_log_respects_the_level_of_the_logger(caplog):
     logger = logging.getLogger("dkmeans")
     logger.setLevel(logging.WARNING)

@@ -46,6 +46,8 @@ def test_the_summary_tells_clusters_classes_rounds_and_inertia(iris):
         weight = model.cluster_sizes_[model.cluster_classes_ == label].sum()
         assert [str(label), str(clusters), f"{weight:.6g}"] in lines(html)
     assert html.count("<rect") == 6
+    assert "euclidean metric" in html
+    assert f"fitted in {model.history_.seconds.sum():.1f} s" in html
 
 
 def test_an_unfitted_estimator_has_no_summary():

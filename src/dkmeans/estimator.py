@@ -34,7 +34,7 @@ from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows, threads_of
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fit import fit
-from dkmeans.fit_warnings import OverfittingWarning, ScaleWarning, warn_about
+from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Matrix
@@ -49,6 +49,7 @@ from dkmeans.questions import (
 from dkmeans.questions.class_adjacency import class_borders
 from dkmeans.questions.explain import explain, prototype_names
 from dkmeans.results.answers import ClassBorders, Explanation, Rejection, Suspects
+from dkmeans.scale_warnings import ScaleWarning
 from dkmeans.sources.stored_rows import (
     labelled_blocks,
     labelled_rows,
@@ -347,7 +348,9 @@ class DiscriminativeKMeans(
     ) -> Self:
         """Continue with new rows only; the first call is like `fit`.
 
-        Earlier rows count by the weight and sum that each prototype keeps for each class.
+        Earlier rows count by the weight and sum that each prototype keeps for each class. The first
+        call chooses the metric, and the number of clusters with ``max_clusters="auto"``. Later
+        calls keep both, so it should have many rows, of all kinds that will come.
 
         Parameters
         ----------
@@ -371,7 +374,7 @@ class DiscriminativeKMeans(
                 "pass a dict, or weights as sample_weight."
             )
         how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
-        return self._fit(X, y, sample_weight, how, classes)
+        return self._fit(X, y, sample_weight, how, classes, in_parts=True)
 
     def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k clusters that the fit passed through.
@@ -1017,10 +1020,17 @@ class DiscriminativeKMeans(
         return str(estimator_html_repr(self)) + to_html(self)
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        how: Continuation,
+        classes: Any = None,
+        *,
+        in_parts: bool = False,
     ) -> Self:
         self._run(X, y, sample_weight, how, classes)
-        warn_about(self, X, how, stacklevel=3)
+        warn_about(self, X, how, stacklevel=3, in_parts=in_parts)
         return self
 
     @with_callbacks

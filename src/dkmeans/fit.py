@@ -17,8 +17,9 @@ from dkmeans.fitted import Fitted
 from dkmeans.growth.auto import Search, sampled, search
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import hold_out, most_clusters
+from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.rows import Rows
-from dkmeans.growth.rules import Continuation
+from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
@@ -28,7 +29,7 @@ from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.calibration import count_items, fit_temperature
-from dkmeans.results.fit_record import History
+from dkmeans.results.fit_record import Clock, History
 
 
 def fit(
@@ -45,6 +46,7 @@ def fit(
     classes : array-like, optional
         Classes to know beside those in y.
     """
+    clock = Clock()
     listeners = progress.listeners(estimator.verbose)
     with single_threaded_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
         callbacks = Callbacks(estimator, X, y, sample_weight)
@@ -58,8 +60,9 @@ def fit(
         callbacks.begin("trial" if prepared.search else "round")
         run, found = start_run(prepared, listeners)
         if found is not None:
+            found = replace(found, seconds=clock.lap())
             callbacks.begin("round")
-        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners)
+        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, clock)
         fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
     return fitted
@@ -77,6 +80,7 @@ def start_run(
 
 def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Search:
     """Choose the number of clusters on held-out rows; a listener can end the search."""
+    progress.announce(listeners, "choosing the number of clusters")
     rows = prepared.source.rows
     counts = rows.count_items()
     n_classes = int(np.count_nonzero(counts))
@@ -101,10 +105,20 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
         run = Run(others, rules)
         if rules.refine is not None:  # growth alone has samples of its own
             run = ending.enter_context(sampled(run, held_out, n_classes))
+        _announce_metric(rules, listeners)
         found = search(run, *about, tell)
         if held is None:
             return found
         return replace(found, temperature=_temperature(found.chosen(), held, n_items))
+
+
+def _announce_metric(rules: Rules, listeners: Sequence[progress.Listener]) -> bool:
+    """Tell that the metric comes first, if it does; return whether it does."""
+    if rules.first_metric is None:
+        return False
+    is_choice = rules.first_metric.or_euclidean
+    progress.announce(listeners, "choosing the metric" if is_choice else "learning a first metric")
+    return True
 
 
 def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
@@ -115,10 +129,15 @@ def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
 
 
 def _grow_and_refine(
-    run: Run, weight_unit: float, listeners: Sequence[progress.Listener]
+    run: Run, weight_unit: float, listeners: Sequence[progress.Listener], clock: Clock
 ) -> Growth:
     """Run all rounds, or up to the round where a listener ends the fit."""
     records: list[dict[str, Any]] = []
+
+    def record(state: State | RefineStep, **other: Any) -> None:
+        records.append(state.record(weight_unit) | {"seconds": clock.lap()} | other)
+
+    finds_metric = _announce_metric(run.rules, listeners)
     trail = Trail()
     ended: State | None = None  # the last state so far, and its training and held-out errors
     errors = nan, nan
@@ -130,13 +149,16 @@ def _grow_and_refine(
             rows = run.rows if state.sample is None else state.sample.rows
             rows.label_all(state.prototypes)
             ended, errors = state, rows.errors(state.prototypes.classes)
-        if state.round:
-            records.append(state.record(weight_unit))
+        if not state.round and finds_metric:
+            record(state, phase="metric")
+        elif state.round:
+            record(state)
             step = progress.Step(
                 records[-1],
                 state.prototypes,
                 run.rules.max_clusters,
                 geometry=state.geometry,
+                most_passes=state.most_passes if isinstance(state, RefineStep) else None,
             )
             if progress.tell(listeners, step):
                 break
@@ -145,7 +167,7 @@ def _grow_and_refine(
         rounds.close()  # the sample is no longer needed
         ended = run.on_all_rows(ended)
         errors = run.rows.errors(ended.prototypes.classes)
-        records.append(ended.record(weight_unit))
+        record(ended)
     last = waypoint(run, ended, errors)
     trail.add(last)
     # A refinement that was ended early does not count, so its passes are not in the history.

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.data.validation import is_count, is_int, threads_of
 from dkmeans.data.value_checks import InvalidParameterError, is_real
-from dkmeans.fit_warnings import warn_of_scale
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas, tiles
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
@@ -21,6 +20,7 @@ from dkmeans.medoid_fit import fit as fit_medoids
 from dkmeans.metrics import pairwise
 from dkmeans.metrics.kinds import PRECOMPUTED, Kind, MatrixKind, Options, kind_of, n_rows_of
 from dkmeans.metrics.matrices import checked_matrix
+from dkmeans.scale_warnings import warn_of_scale
 
 RBF = "rbf"
 KERNELS = ("chi2", "laplacian", "linear", "poly", RBF, "sigmoid")

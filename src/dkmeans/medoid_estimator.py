@@ -21,7 +21,6 @@ from dkmeans.calibration import CalibrationMixin
 from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_at
 from dkmeans.data.value_checks import as_labels, check_sample_weight
-from dkmeans.fit_warnings import warn_of_scale
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for, settle_medoids
 from dkmeans.metrics import pairwise
@@ -29,6 +28,7 @@ from dkmeans.metrics.kinds import PRECOMPUTED, n_rows_of
 from dkmeans.questions import label_errors, medoid_answers, memberships, prediction, reject
 from dkmeans.questions.explain import prototype_names
 from dkmeans.results.answers import Explanation, Rejection, Suspects
+from dkmeans.scale_warnings import warn_of_scale
 
 _UNKNOWN_FEATURES = 16  # number of features that probabilities assume where there are none
 

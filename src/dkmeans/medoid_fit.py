@@ -305,6 +305,7 @@ def _run(estimator: Any, data: _Data) -> _Search:
         def tell(record: dict[str, Any], medoids: Indices) -> bool:
             return progress.tell(listeners, progress.Step(record, medoids, is_trial=True))
 
+        progress.announce(listeners, "choosing the number of medoids")
         choice = choose(problem, data.items.hashes, given, estimator.max_iter, tell)
         budget, way_records = choice.n_medoids, choice.records
         waypoints = dict(choice.waypoints)

@@ -1,10 +1,13 @@
 """Progress of a fit: listeners, which are called after every round, and the log.
 
-A listener can end the fit. It never changes the result in any other way.
+A listener can end the fit. It never changes the result in any other way. If it has a method
+`announce`, that is called with a few words before parts of a fit that may take long before their
+first round: the search for the number of clusters, and the choice of the metric.
 """
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +30,7 @@ class Step:
     budget: int | None = None  # of clusters; None if there is none, or it is not yet chosen
     is_trial: bool = False  # whether the round belongs to the search for the number of clusters
     geometry: Geometry = field(default_factory=Euclidean)  # the space of the prototypes
+    most_passes: int | None = None  # of refinement, in the steps of its passes
 
 
 # True ends the fit here. In a trial it ends the search, unless the fit has a checkpoint.
@@ -68,8 +72,16 @@ def tell(audience: Sequence[Listener], step: Step) -> bool:
     return any(answers)
 
 
+def announce(audience: Sequence[Listener], text: str) -> None:
+    """Tell all listeners that want to know it what the fit does next."""
+    for listener in audience:
+        hear = getattr(listener, "announce", None)
+        if hear is not None:
+            hear(text)
+
+
 class RoundLog:
-    """Listener that logs a line per round to the logger "dkmeans".
+    """Listener that logs a line per round to the logger "dkmeans", with the seconds so far.
 
     Parameters
     ----------
@@ -79,8 +91,8 @@ class RoundLog:
 
     def __init__(self, verbose: int) -> None:
         self._verbose = verbose
-        self._seconds = 0.0
-        self._logged: set[str] = set()
+        self._start = time.perf_counter()
+        self._has_title = False
         # verbose asks for messages, so ignore the level of the root logger.
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
@@ -88,23 +100,20 @@ class RoundLog:
     def __call__(self, step: Step) -> None:
         """Log a round."""
         record = step.record
-        self._seconds += record["seconds"]
-        if step.is_trial and self._is_first("trial"):
-            _log("choosing the number of clusters on held-out rows")
         if self._verbose < 2 and record["phase"] == "refine" and record["round"] % _REFINE_INTERVAL:
             return
-        if self._is_first("round"):
+        if not self._has_title:
+            self._has_title = True
             _log(f"{'round':>5}  {'phase':<7} {'clusters':>8} {'impurity':>9} {'seconds':>8}")
         phase = "try" if step.is_trial else record["phase"]
         _log(
             f"{record['round']:>5}  {phase:<7} {record['clusters']:>8} "
-            f"{record['impurity']:>9.3%} {self._seconds:>8.2f}"
+            f"{record['impurity']:>9.3%} {time.perf_counter() - self._start:>8.2f}"
         )
 
-    def _is_first(self, kind: str) -> bool:
-        is_first = kind not in self._logged
-        self._logged.add(kind)
-        return is_first
+    def announce(self, text: str) -> None:
+        """Log what comes next."""
+        _log(text)
 
 
 def _log(message: str) -> None:

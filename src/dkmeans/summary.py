@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import Learned
+from dkmeans.geometry import Learned, name_of
 from dkmeans.text import visible
 
 _MAX_CLASSES = 20  # in the table
@@ -46,12 +46,17 @@ def to_html(model: Any) -> str:
         _count(fitted.n_iter, "round"),
         escape(ending(model)),
     ]
+    rank = ""
     if isinstance(fitted.geometry, Learned):
-        facts.append(f"learned metric of {_count(len(fitted.geometry.components.T), 'component')}")
+        rank = f" of {_count(len(fitted.geometry.components.T), 'component')}"
+    facts.append(f"{name_of(fitted.geometry)} metric{rank}")
     if fitted.inertia is not None:
         facts.append(f"inertia {fitted.inertia:.4g}")
     if fitted.conflicts:
         facts.append(f"{_count(len(fitted.conflicts), 'group')} of equal rows in conflict")
+    seconds = getattr(fitted.history, "seconds", ())  # files of other versions may have none
+    if len(seconds):
+        facts.append(f"fitted in {float(np.sum(seconds)):.1f} s")
     return (
         '<div class="dkmeans-summary" style="margin-top: 0.5em">'
         f"<div>{'; '.join(facts)}</div>{_table(fitted)}</div>"

@@ -21,10 +21,10 @@ from dkmeans.cli.output_files import check_free
 from dkmeans.cli.rows import Rows, open_rows, read_rows, whole
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.files.model_file import save
-from dkmeans.fit_warnings import SCALING
 from dkmeans.medoid_estimator import DiscriminativeKMedoids
 from dkmeans.metrics.pairwise import BOOLEAN, NAMES, NEEDED_PARAMETERS
 from dkmeans.progress import listening
+from dkmeans.scale_warnings import SCALING
 
 # Metrics of `--medoids`: those that need no parameters.
 MEDOID_METRICS = tuple(name for name in NAMES if name not in NEEDED_PARAMETERS)
@@ -213,7 +213,7 @@ def fit_with_progress(
         warnings.simplefilter("always", UserWarning)
         refine = None if options.refine == NONE or options.medoids is not None else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
-        with progress, listening(progress.hear):
+        with progress, listening(progress):
             fit()
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {in_option_names(str(warning.message))}")

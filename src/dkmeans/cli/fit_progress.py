@@ -9,7 +9,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.table import Column
 
 from dkmeans.cli.console import say
-from dkmeans.growth.refine import PASSES
 from dkmeans.progress import Step
 
 _NARROW = 66  # columns; with fewer, fewer words
@@ -62,15 +61,18 @@ class FitProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def hear(self, step: Step) -> None:
+    def announce(self, text: str) -> None:
+        """Show what comes next."""
+        self._show(text, {"refresh": True})  # also if it is soon over
+
+    def __call__(self, step: Step) -> None:
         """Take note of a round."""
         text = describe(step, short=self._console.width < _NARROW)
+        self._show(text, {} if step.is_trial else {"completed": self._done(step), "total": 1.0})
+
+    def _show(self, text: str, settings: dict[str, Any]) -> None:
         if self._bar is not None:
-            done = None if step.is_trial else self._done(step)
-            settings: dict[str, Any] = {"description": text}
-            if done is not None:
-                settings |= {"completed": done, "total": 1.0}
-            self._bar.update(self._task, **settings)
+            self._bar.update(self._task, description=text, **settings)
         elif not self._quiet and time.monotonic() - self._spoken > _SILENCE:
             self._spoken = time.monotonic()
             say(self._console, text)
@@ -79,8 +81,10 @@ class FitProgress:
         """Estimate the share of the work that is done, between 0 and 1."""
         record = step.record
         if record["phase"] == "refine":
+            if step.most_passes is None:  # the result
+                return 1.0
             passes = record["round"] - self._grown
-            return min(1.0, _GROWTH + (1 - _GROWTH) * passes / PASSES)
+            return _GROWTH + (1 - _GROWTH) * passes / step.most_passes
         self._grown = record["round"]
         self._first_impurity = self._first_impurity or record["impurity"]
         if step.budget is not None:

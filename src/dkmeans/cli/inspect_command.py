@@ -67,6 +67,7 @@ def describe_model(path: Path, model: LoadedModel) -> dict[str, Any]:
         "n_features": int(core.n_features_in_),
         "classes": core.classes_.tolist(),
         "n_clusters": len(model.prototype_ids),
+        "metric": model.metric,
         "parameters": parameters,
         "training": {
             "weight": float(np.sum(model.prototype_sizes)),
@@ -140,6 +141,7 @@ def _facts(path: Path, model: LoadedModel) -> list[tuple[str, str]]:
         ("rows" if model.takes_distances else "features", _features(model)),
         ("classes", f"{len(core.classes_)}: {listing(map(label_text, core.classes_))}"),
         (f"{model.noun}s", f"{len(model.prototype_ids):,}"),
+        ("metric", _metric(model)),
         ("parameters", _parameters(core)),
         ("training", _medoid_training(core) if model.is_medoids else _training(core)),
     ]
@@ -201,6 +203,12 @@ def _features(model: LoadedModel) -> str:
     if model.kinds:
         return f"{count} of {describe_kinds(model.kinds)}"
     return count + (f": {listing(model.names, 6)}" if model.names else ", without names")
+
+
+def _metric(model: LoadedModel) -> str:
+    """Name the metric, and tell the rank of a learned one."""
+    components = getattr(model.core, "components_", None)
+    return model.metric if components is None else f"{model.metric}, of rank {len(components)}"
 
 
 def _parameters(core: Any) -> str:

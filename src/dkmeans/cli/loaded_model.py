@@ -32,6 +32,12 @@ class LoadedModel:
         return self.is_medoids and self.core.metric == "precomputed"
 
     @property
+    def metric(self) -> str:
+        """Name of the metric that compares rows, also if the fit has chosen it."""
+        metric = self.core.metric if self.is_medoids else self.core.metric_
+        return metric if isinstance(metric, str) else repr(metric)
+
+    @property
     def noun(self) -> str:
         """What a prototype is called."""
         return "medoid" if self.is_medoids else "cluster"

@@ -128,7 +128,10 @@ Standardise = Annotated[
 ]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes the same weight.")]
 Growth = Annotated[GrowthOption | None, typer.Option(help="How clusters are added.")]
-Metric = Annotated[MetricOption | None, typer.Option(help="What distance is; auto learns it.")]
+Metric = Annotated[
+    MetricOption | None,
+    typer.Option(help="What distance is; auto chooses between euclidean and learned."),
+]
 Medoids = Annotated[
     str | None,
     typer.Option(

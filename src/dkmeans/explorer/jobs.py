@@ -63,7 +63,7 @@ class RefitJob:
     def _run(self) -> None:
         try:
             core = fit_again(
-                self._draft, self._session.layers["training"], self._max_clusters, self._hear
+                self._draft, self._session.layers["training"], self._max_clusters, self
             )
             with self._session.lock:
                 if self._stop.is_set():
@@ -79,7 +79,14 @@ class RefitJob:
         finally:
             self._ended = True
 
-    def _hear(self, step: Step) -> None:
+    def announce(self, text: str) -> None:
+        """Show what comes next; the fit may be stopped here."""
+        if self._stop.is_set():
+            raise StoppedError
+        self._text = text
+
+    def __call__(self, step: Step) -> None:
+        """Show how far the fit is; it may be stopped after every round."""
         if self._stop.is_set():
             raise StoppedError
         record = step.record

@@ -12,7 +12,6 @@ With many rows, the search sees a sample of them (`samples`). More rows can tell
 from noise, so the choice is scaled to all rows: with the square root of their number.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
-from dkmeans.results.fit_record import TreeLog
+from dkmeans.results.fit_record import Clock, TreeLog
 
 # Growth ends at this multiple of the number of clusters chosen so far,
 MAX_RATIO_TO_CHOICE = 2.5
@@ -53,8 +52,8 @@ class Search:
     trail: Trail
     tree: TreeLog
     records: list[dict[str, Any]]  # of the history
-    seconds: float  # that all of it took
     temperature: float | None = None  # of probabilities, that fits the held-out rows best
+    seconds: float = 0.0  # that all of it took, with reading the data
 
     def chosen(self) -> Waypoint:
         """Return the chosen model, or the next smaller one kept."""
@@ -139,7 +138,7 @@ def search(
     tell : callable
         Called with the record and the prototypes of each round; True ends the search.
     """
-    start, refine = time.perf_counter(), run.rules.refine
+    clock, refine = Clock(), run.rules.refine
     run.rules = replace(run.rules, refine=None)
     found = _Evaluation(held_out, held, largest)
     trail, records, refined_size = Trail(), list[dict[str, Any]](), 0
@@ -152,14 +151,12 @@ def search(
         trail.add(replace(waypoint(run, state, (training_error, error)), round=round))
         return error
 
-    rounds, clock = grow(run), start
+    rounds = grow(run)
     for state in rounds:
         assert isinstance(state, State)
         ended, error, count = False, np.nan, len(state.prototypes)
         if state.round:
-            now = time.perf_counter()  # trials take time, too
-            records.append(state.record(weight_unit) | {"seconds": now - clock})
-            clock = now
+            records.append(state.record(weight_unit) | {"seconds": clock.lap()})
             ended = tell(records[-1], state.prototypes)
         if refine is None:
             error = evaluate(state, state.round)
@@ -171,10 +168,9 @@ def search(
         if ended or (state.round and (error == 0 or count >= far)):
             break
     rounds.close()  # a sample is no longer needed
-    seconds = time.perf_counter() - start
     n_tried = max(n_classes, found.fewest())
     n_clusters = _scaled(n_tried, run.sample, held_out, n_classes)
-    return Search(n_clusters, n_tried, trail, run.tree, records, seconds)
+    return Search(n_clusters, n_tried, trail, run.tree, records)
 
 
 def _scaled(n_tried: int, sample: Sample | None, held_out: HeldOut, n_classes: int) -> int:

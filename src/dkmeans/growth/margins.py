@@ -93,10 +93,10 @@ class RefineStep:
     moved: int
     inertia: float
     cost: float
-    seconds: float
+    most_passes: int  # that there will be at most
 
     def record(self, weight_unit: float) -> dict[str, Any]:
-        """Summarize the step for the history, with weights in the user's units."""
+        """Summarize the step for the history, but its time, with weights in the user's units."""
         return {
             "round": self.round,
             "phase": "refine",
@@ -106,7 +106,6 @@ class RefineStep:
             "moved": self.moved,
             "inertia": self.inertia * weight_unit,
             "cost": self.cost,
-            "seconds": self.seconds,
         }
 
 
@@ -266,7 +265,7 @@ class Field:
         geometry: Geometry,
         moved: int,
         cost: float,
-        seconds: float,
+        most_passes: int,
     ) -> RefineStep:
         """Summarize a step."""
         codes, weight = self._won_weights(margins)
@@ -283,7 +282,7 @@ class Field:
             moved=moved,
             inertia=float(inertia),
             cost=cost,
-            seconds=seconds,
+            most_passes=most_passes,
         )
 
     def harm(self, margins: Margins, classes: Indices) -> Floats:

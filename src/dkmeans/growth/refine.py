@@ -16,7 +16,6 @@ have moved, it waits, and at the end is placed next to another prototype of its 
 rows. No prototype leaves the bounding box of the data by more than half its width.
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
@@ -60,14 +59,13 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     plan = _Plan.of(field.n_distinct, least_batches, run.rules.max_iter)
     results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
-    clock = time.perf_counter()
     while not plan.is_over(costs):
         number, model = len(costs), descent.model
         margins, cost = _one_pass(field, descent, plan, number)
         costs.append(cost)
         if plan.n_batches == 1:  # all rows have seen the same model
             results.consider(model, cost, margins.wins)
-        now, after = time.perf_counter(), descent.model
+        after = descent.model
         yield field.describe(
             margins,
             round=state.round + len(costs),
@@ -75,9 +73,8 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
             geometry=after.geometry,
             moved=field.moved(margins, before),
             cost=cost,
-            seconds=now - clock,
+            most_passes=plan.n_passes,
         )
-        clock = now
         if before is not None:
             before.release()
         before = margins
@@ -93,8 +90,7 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     run.converged &= refined.n_mixed == 0
     moved = field.moved(before, None)
     before.release()
-    seconds = time.perf_counter() - clock
-    yield replace(refined, margin_cost=found.cost, moved=moved, seconds=seconds)
+    yield replace(refined, margin_cost=found.cost, moved=moved)
 
 
 @dataclass(frozen=True)

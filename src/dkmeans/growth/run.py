@@ -1,6 +1,5 @@
 """A run of the algorithm: the state after each round, and the step from one to the next."""
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -18,19 +17,6 @@ from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.prototypes import Prototypes
 from dkmeans.results.fit_record import NONE, TreeLog
-
-
-class _Clock:
-    """Measures the time between the states of a run."""
-
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self) -> float:
-        """Return the seconds since the last call."""
-        now = time.perf_counter()
-        seconds, self._last = now - self._last, now
-        return seconds
 
 
 class KnownMargins(Protocol):
@@ -66,7 +52,6 @@ class State:
     prototypes: Prototypes
     cells: Cells
     moved: int
-    seconds: float
     cut_short: bool  # whether the budget has denied a child so far
     inertia: float  # weighted sum of squared distances of the rows to their centres
     earlier_rows: EarlierRows | None = (
@@ -95,7 +80,7 @@ class State:
         return _whole_square(self.cells.groups)
 
     def record(self, weight_unit: float) -> dict[str, Any]:
-        """Summarize the state for the history, with weights in the user's units."""
+        """Summarize the state for the history, but its time, with weights in the user's units."""
         return {
             "round": self.round,
             "phase": self.phase,
@@ -105,7 +90,6 @@ class State:
             "moved": self.moved,
             "inertia": self.inertia * weight_unit,
             "cost": self.margin_cost,
-            "seconds": self.seconds,
         }
 
 
@@ -147,7 +131,6 @@ class Run:
         self.conflicts: list[Indices] = []
         self.images: Images | None = None
         self._lazy_conflicts = lazy_conflicts
-        self._clock = _Clock()
         self.sample: Sample | None = None
         self._first: Prototypes | None = None  # at the mean of all rows; all rows start there
         self._assigned: Prototypes | None = None  # those that the cells of the rows refer to
@@ -160,7 +143,7 @@ class Run:
         if rules.min_weights is not None:
             rules = replace(rules, min_weights=rules.min_weights * sample.share)
         few = type(self)(sample.rows, rules, tree=self.tree)
-        few._clock, few.sample = self._clock, sample
+        few.sample = sample
         few._first = few._assigned = self._first
         return few
 
@@ -326,7 +309,6 @@ class Run:
             prototypes,
             self._cells(prototypes, groups, earlier),
             moved,
-            self._clock.lap(),
             cut_short,
             _whole_square(groups) / (1.0 if self.sample is None else self.sample.share),
             earlier,

@@ -1,5 +1,6 @@
 """Tables that describe a fit: rounds, numbers of clusters, the tree of prototypes, changes."""
 
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -11,19 +12,33 @@ from dkmeans.results.table import Table
 NONE = -1  # in place of an id, a call or a round
 
 
+class Clock:
+    """Measures the time from one record to the next."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """Return the seconds since the last call, or since the clock was made."""
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        return seconds
+
+
 class History(Table):
     """One row per round of a fit. Each row describes the state at the end of the round.
 
     Attributes
     ----------
     round : int
-        Number of the round, from 1; 0 for the search of `max_clusters="auto"`, which is one row.
+        Number of the round, from 1; 0 for what comes before, "search" and "metric".
     phase : str
         "grow" for the paper's rounds; "sample" for rounds on a sample of the rows, where sums are
         estimates; "freeze", "fill" and "settle" belong to the guaranteed ending (see the guide),
         "restore" to bringing back classes that have lost their last prototype, "prune" to
         pruning, "refine" to margin refinement. "search" is the search of `max_clusters="auto"`:
-        its state with the chosen number of clusters, and the time that all of it took.
+        its state with the chosen number of clusters, and the time that all of it took. "metric" is
+        the choice of the metric that growth starts in, with the state that growth starts from.
     clusters : int
         Prototypes that own at least one row.
     mixed : int
@@ -38,7 +53,7 @@ class History(Table):
         Mean margin cost of the rows: averaged over noise in refinement, without noise in
         growth="best", nan elsewhere.
     seconds : float
-        Time that the round took.
+        Time since the row before. The first row includes the time of reading the data.
     """
 
     @classmethod
@@ -51,7 +66,7 @@ class History(Table):
         return type(self)(**{n: [record[n], *getattr(self, n).tolist()] for n in self.columns})
 
     def _headline(self) -> str:
-        return f"History of {len(self)} rounds"
+        return f"History of {np.count_nonzero(self.round)} rounds"
 
 
 class Path(Table):
