@@ -71,17 +71,17 @@ def reproduce(
         say(console, f"{len(faces.skipped)} files skipped:", soft_wrap=True)
         for line in faces.skipped:
             say(console, f"  {line}", soft_wrap=True)
-    study = Study(out, jobs or default_threads(), console)
     sections: dict[str, Section] = {}
-    if what in ("synthetic", "all"):
-        sections["synthetic"] = run_synthetic(study, effort)
-        write_report(out, sections)
-    if what in ("sequences", "all"):
-        sections["sequences"] = run_sequences(study, faces if data else None, title, effort)
-        write_report(out, sections)
-    if what in ("faces", "all"):
-        assert faces is not None
-        sections["faces"] = run_faces(study, faces, title, effort)
+    with Study(out, jobs or default_threads(), console) as study:
+        if what in ("synthetic", "all"):
+            sections["synthetic"] = run_synthetic(study, effort)
+            write_report(out, sections)
+        if what in ("sequences", "all"):
+            sections["sequences"] = run_sequences(study, faces if data else None, title, effort)
+            write_report(out, sections)
+        if what in ("faces", "all"):
+            assert faces is not None
+            sections["faces"] = run_faces(study, faces, title, effort)
     page = write_report(out, sections)
     say(console, f"Report: {page}", soft_wrap=True)
     return page

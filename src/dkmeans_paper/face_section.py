@@ -16,12 +16,13 @@ from dkmeans_paper.face_claims import (
     relative,
 )
 from dkmeans_paper.faces import Faces
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.readings import EQUAL_COUNT_READINGS, READINGS, K, Reading, Trial
 from dkmeans_paper.recognition import Recognition, pair_errors
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Floats, Indices
 from dkmeans_paper.sections import Picture, ReportTable, Section
-from dkmeans_paper.study import Arrays, Study
+from dkmeans_paper.study import Study
 
 MIN_QUERIES = 20  # for a correlation
 

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans_paper.gram import Centers, RunResult, k_means
 from dkmeans_paper.gram import grow as grow_rounds
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.rounds import Floats, Indices, Repulsion, Sums
-from dkmeans_paper.study import Arrays
 
 NO_ROWS = np.empty(0, dtype=np.intp)
 

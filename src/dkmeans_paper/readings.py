@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.rounds import Floats, Indices, Repulsion
-from dkmeans_paper.study import Arrays
 
 if TYPE_CHECKING:
     from dkmeans_paper.recognition import Recognition

@@ -11,6 +11,7 @@ from dkmeans_paper import jobs
 from dkmeans_paper.effort import FOLDS
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import inner_products
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.readings import (
     FEW_WEIGHTS,
     REFINED_FOLDS,
@@ -22,7 +23,7 @@ from dkmeans_paper.readings import (
 )
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Floats, Indices, Repulsion
-from dkmeans_paper.study import Arrays, Study
+from dkmeans_paper.study import Study
 
 
 class Recognition:
