@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 
 from dkmeans.cli.app import app
 from dkmeans_paper.command import reproduce
-from dkmeans_paper.effort import FOLDS, Effort
+from dkmeans_paper.effort import FOLDS, FULL, QUICK, Effort, choose_effort
 from dkmeans_paper.faces import DataError
 from dkmeans_paper.films import lit_films
 from dkmeans_paper.processes import Workers
@@ -168,6 +169,40 @@ def test_fewer_turns_are_the_first_of_ten(tmp_path):
             nearest = others[((rows[others] - rows[i]) ** 2).sum(axis=1).argmin()]
             wrong.append(faces.person[nearest] != faces.person[i])
         assert recognition.nearest_neighbour_error("raw", fold) == pytest.approx(np.mean(wrong))
+
+
+def test_few_queries_take_few_folds():
+    yale = {"faces": 2414, "people": 38}
+    assert choose_effort(False, None, **yale) == FULL
+    assert choose_effort(True, None, **yale) == QUICK
+    assert choose_effort(True, 2000, **yale) == replace(QUICK, queries=2000)
+    for queries, folds, timed in (
+        (1, 1, 4),
+        (100, 1, 4),
+        (242, 2, 8),
+        (500, 3, 12),
+        (2414, 10, 38),
+    ):
+        effort = choose_effort(False, queries, **yale)
+        assert effort == replace(FULL, queries=queries, folds=folds, timed_people=timed)
+
+
+def test_the_command_cuts_the_folds(tmp_path, monkeypatch):
+    class RanError(Exception):
+        """Ends the run, with what was to be run."""
+
+    def stop(study, faces, title, effort):
+        raise RanError(effort)
+
+    monkeypatch.setattr("dkmeans_paper.command.run_faces", stop)
+    for options, effort in (
+        ({"queries": 20}, replace(FULL, queries=20, folds=2, timed_people=1)),
+        ({"queries": 20, "quick": True}, replace(QUICK, queries=20)),
+        ({}, FULL),
+    ):
+        with pytest.raises(RanError) as ran:  # 128 faces
+            reproduce("faces", tmp_path, people=2, jobs=1, console=Console(quiet=True), **options)
+        assert ran.value.args == (effort,)
 
 
 def double(x, *, times):

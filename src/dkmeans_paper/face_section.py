@@ -116,9 +116,10 @@ def run_faces(study: Study, faces: Faces, data: str, effort: Effort = FULL) -> S
             Picture(
                 "faces-time",
                 "Time (paper: Figure 8)",
-                "One run per person, the first of the person's faces left out, one thread, best of "
-                "three; from the left: 8 centres on all faces, the person against the rest, by the "
-                "estimator and by scikit-learn's k-means from one random start, float32; the same "
+                f"One run for each of {len(times[0]['ours'])} people, the first of the person's "
+                "faces left out, one thread, best of three; from the left: 8 centres on all faces, "
+                "the person against the rest, by the estimator and by scikit-learn's k-means from "
+                "one random start, float32; the same "
                 "fits by this report's own code for both, from inner products; 8 centres on the "
                 "faces of two people; and per person, which is not a comparison on the same rows: "
                 "k-means with 8 centres on the person's faces alone, the estimator on all faces "
