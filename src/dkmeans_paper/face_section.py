@@ -177,6 +177,8 @@ def _measure_times(
 def _run_ten_folds(recognition: Recognition, folds: int) -> dict[str, Any]:
     """Errors and slopes of every reading on every representation, by 10-fold cross-validation."""
     fold, y = recognition.ten_folds(folds), recognition.y
+    refined = [reading for reading in READINGS.values() if reading.method == "refined"]
+    recognition.refine(refined, list(REPRESENTATIONS), fold)
     table: dict[str, Any] = {}
     for representation in REPRESENTATIONS:
         k_means = recognition.k_means(representation, fold)
