@@ -16,6 +16,7 @@ from dkmeans.growth.run import Run
 from dkmeans.prepare import prepare
 from dkmeans_paper import jobs
 from dkmeans_paper.gram import grow, inner_products, k_means
+from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Sums
 
 NOBODY = np.empty(0, dtype=np.intp)
@@ -214,8 +215,18 @@ def test_pairs_are_fits_on_two_people(faces):
 def test_refined_models_are_those_of_the_estimator(faces):
     X, y, _, _ = faces
     fold = np.arange(len(y)) % 5
-    X = X.astype(np.float32)
-    found = jobs.refined(X, y, fold, turn=2, repulsion=0.25, growth="best", budget=12)
+    grey = np.rint(255 * (X - X.min()) / np.ptp(X)).astype(np.uint8)
+    found = jobs.refined(
+        grey[:, None],
+        y,
+        fold,
+        representation="raw",
+        turn=2,
+        repulsion=0.25,
+        growth="best",
+        budget=12,
+    )
+    X = REPRESENTATIONS["raw"](grey[:, None]).astype(np.float32)
     out = fold == 2
     model = grown(12, growth="best", refine="margin").fit(X[~out], y[~out])
     np.testing.assert_array_equal(found["distance"][:, out].argmin(axis=0), model.predict(X[out]))

@@ -1,12 +1,15 @@
 """The command that reproduces the paper's evaluation."""
 
+import contextlib
 import json
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,10 @@ from typer.testing import CliRunner
 
 from dkmeans.cli.app import app
 from dkmeans_paper.command import reproduce
-from dkmeans_paper.effort import FOLDS, Effort
+from dkmeans_paper.effort import FOLDS, FULL, QUICK, Effort, choose_effort
 from dkmeans_paper.faces import DataError
 from dkmeans_paper.films import lit_films
+from dkmeans_paper.processes import Workers
 from dkmeans_paper.recognition import Recognition
 from dkmeans_paper.rendered import rendered_faces
 from dkmeans_paper.report import write_report
@@ -167,6 +171,40 @@ def test_fewer_turns_are_the_first_of_ten(tmp_path):
         assert recognition.nearest_neighbour_error("raw", fold) == pytest.approx(np.mean(wrong))
 
 
+def test_few_queries_take_few_folds():
+    yale = {"faces": 2414, "people": 38}
+    assert choose_effort(False, None, **yale) == FULL
+    assert choose_effort(True, None, **yale) == QUICK
+    assert choose_effort(True, 2000, **yale) == replace(QUICK, queries=2000)
+    for queries, folds, timed in (
+        (1, 1, 4),
+        (100, 1, 4),
+        (242, 2, 8),
+        (500, 3, 12),
+        (2414, 10, 38),
+    ):
+        effort = choose_effort(False, queries, **yale)
+        assert effort == replace(FULL, queries=queries, folds=folds, timed_people=timed)
+
+
+def test_the_command_cuts_the_folds(tmp_path, monkeypatch):
+    class RanError(Exception):
+        """Ends the run, with what was to be run."""
+
+    def stop(study, faces, title, effort):
+        raise RanError(effort)
+
+    monkeypatch.setattr("dkmeans_paper.command.run_faces", stop)
+    for options, effort in (
+        ({"queries": 20}, replace(FULL, queries=20, folds=2, timed_people=1)),
+        ({"queries": 20, "quick": True}, replace(QUICK, queries=20)),
+        ({}, FULL),
+    ):
+        with pytest.raises(RanError) as ran:  # 128 faces
+            reproduce("faces", tmp_path, people=2, jobs=1, console=Console(quiet=True), **options)
+        assert ran.value.args == (effort,)
+
+
 def double(x, *, times):
     double.calls += 1
     return {"x": x * times}
@@ -204,6 +242,102 @@ def test_a_damaged_piece_is_done_again(tmp_path, monkeypatch, damage):
     (result,) = study.compute("doubling", double, [{"times": 2}], inputs)
     assert double.calls == 2
     np.testing.assert_array_equal(result["x"], 2 * np.arange(1000))
+
+
+def who(x, *, number):
+    """Say which process does a job, and take a little while."""
+    time.sleep(0.01)
+    return {"sum": x.sum(keepdims=True) + number, "process": np.array(os.getpid())}
+
+
+def fail(x, *, number):
+    raise ValueError(f"No result of {number}.")
+
+
+def run_all(workers, job, n_jobs, x):
+    todo = [(i, {"number": i}) for i in range(n_jobs)]
+    done = dict(workers.run(job, todo, {"x": x}, {"x": str(x.sum())}))
+    assert sorted(done) == list(range(n_jobs))
+    return [float(done[i]["sum"][0]) for i in done], {int(r["process"]) for r in done.values()}
+
+
+def test_short_work_starts_no_processes():
+    workers = Workers(2)
+    _, processes = run_all(workers, who, 5, np.zeros(3))
+    assert processes == {os.getpid()}
+    assert not multiprocessing.active_children()
+
+
+def test_processes_are_kept_until_the_end(monkeypatch):
+    monkeypatch.setattr("dkmeans_paper.processes.START_SECONDS", 0.0)
+    x = np.arange(200_000.0)  # large enough to be mapped
+    with contextlib.closing(Workers(2)) as workers:
+        seen = set()
+        for add in (0.0, 1.0):
+            processes = set()
+            while len(processes - {os.getpid()}) < 2:  # until both have started
+                _, more = run_all(workers, who, 60, x + add)
+                processes |= more
+            seen |= processes
+            done = dict(
+                workers.run(who, [(i, {"number": i}) for i in range(9)], {"x": x}, {"x": "x"})
+            )
+            assert [done[i]["sum"][0] for i in range(9)] == [x.sum() + i for i in range(9)]
+            assert os.getpid() not in {int(result["process"]) for result in done.values()}
+        assert len(seen) == 3
+        folder = Path(workers._folder.name)
+        assert len(list(folder.iterdir())) == 1  # only the inputs of the last jobs
+        with pytest.raises(ValueError, match="No result of") as caught:
+            run_all(workers, fail, 4, x)
+        assert "in fail" in caught.value.__notes__[0]
+        assert not folder.exists()
+        assert not multiprocessing.active_children()
+        run_all(workers, who, 9, x)  # others are started
+    assert not multiprocessing.active_children()
+
+
+SLEEPERS = """
+import multiprocessing, os, sys, time
+import numpy as np
+from pathlib import Path
+from rich.console import Console
+from dkmeans_paper import processes
+from dkmeans_paper.study import Study
+
+def sleep(*, number):
+    if multiprocessing.parent_process() is not None:
+        Path(sys.argv[1], f"in-{os.getpid()}").touch()
+        time.sleep(60)
+    time.sleep(0.05)
+    return {"number": np.array(number)}
+
+if __name__ == "__main__":
+    processes.START_SECONDS = 0.0
+    with Study(Path(sys.argv[1]), 2, Console(quiet=True)) as study:
+        study.compute("sleep", sleep, [{"number": i} for i in range(2000)], {})
+"""
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("files", "count"), [("work/*.npz", 4), ("in-*", 2)])
+def test_processes_are_silent_when_they_are_stopped(tmp_path, files, count):
+    """While they start, and while they work."""
+    script, out = tmp_path / "sleepers.py", tmp_path / "out"
+    script.write_text(SLEEPERS)
+    process = subprocess.Popen(
+        [sys.executable, script, out],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while len(list(out.glob(files))) < count and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert error.count("Traceback") == 1  # of the script
+    assert error.rstrip().endswith("KeyboardInterrupt")
+    assert not list(out.glob("work/.*"))
 
 
 def make_folder(root, people=2, pictures=3):

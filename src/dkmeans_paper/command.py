@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dkmeans.cli.console import say, stdout
 from dkmeans.kernels.threads import default_threads
-from dkmeans_paper.effort import FULL, QUICK
+from dkmeans_paper.effort import FULL, QUICK, choose_effort
 from dkmeans_paper.face_section import run_faces
 from dkmeans_paper.faces import DataError, Faces
 from dkmeans_paper.readings import K
@@ -46,6 +46,7 @@ def reproduce(
         Extended Yale B, see `load_yale`; rendered faces if not given.
     queries : int, optional
         Number of faces to leave out one by one. If not given, all of them, or some for a quick run.
+        The cross-validation leaves out as many of its ten folds as hold that many faces.
     quick : bool
         Whether to run a part of the repetitions only, for a complete report in minutes.
     people : int, optional
@@ -64,24 +65,25 @@ def reproduce(
     faces, title = _faces(what, data, people)
     if faces is not None and queries is not None and not 1 <= queries <= len(faces.images):
         raise DataError(f"--queries is {queries}; there are {len(faces.images)} faces.")
-    effort = QUICK if quick else FULL
-    if queries is not None:
-        effort = replace(effort, queries=queries)
+    if faces is None:
+        effort = QUICK if quick else FULL
+    else:
+        effort = choose_effort(quick, queries, len(faces.images), len(faces.names))
     if faces is not None and faces.skipped:
         say(console, f"{len(faces.skipped)} files skipped:", soft_wrap=True)
         for line in faces.skipped:
             say(console, f"  {line}", soft_wrap=True)
-    study = Study(out, jobs or default_threads(), console)
     sections: dict[str, Section] = {}
-    if what in ("synthetic", "all"):
-        sections["synthetic"] = run_synthetic(study, effort)
-        write_report(out, sections)
-    if what in ("sequences", "all"):
-        sections["sequences"] = run_sequences(study, faces if data else None, title, effort)
-        write_report(out, sections)
-    if what in ("faces", "all"):
-        assert faces is not None
-        sections["faces"] = run_faces(study, faces, title, effort)
+    with Study(out, jobs or default_threads(), console) as study:
+        if what in ("synthetic", "all"):
+            sections["synthetic"] = run_synthetic(study, effort)
+            write_report(out, sections)
+        if what in ("sequences", "all"):
+            sections["sequences"] = run_sequences(study, faces if data else None, title, effort)
+            write_report(out, sections)
+        if what in ("faces", "all"):
+            assert faces is not None
+            sections["faces"] = run_faces(study, faces, title, effort)
     page = write_report(out, sections)
     say(console, f"Report: {page}", soft_wrap=True)
     return page

@@ -1,6 +1,6 @@
 """How much of the evaluation to run: all of it, or enough for a complete report in minutes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FOLDS = 10  # of the cross-validation
 
@@ -40,3 +40,30 @@ class Effort:
 
 FULL = Effort()
 QUICK = Effort(queries=100, folds=1, timed_people=5, redrawings=4, films=2, partners=1)
+
+
+def choose_effort(quick: bool, queries: int | None, faces: int, people: int) -> Effort:
+    """Choose the numbers of repetitions for the options of the command.
+
+    If few faces are left out one by one, the rest is cut to about the same share: a fold is a tenth
+    of the faces, so the folds are as many as hold that many faces, and a tenth of the people is
+    timed for each. A quick run has few of them anyway.
+
+    Parameters
+    ----------
+    quick : bool
+    queries : int or None
+        Faces to leave out one by one.
+    faces, people : int
+        How many there are.
+
+    Returns
+    -------
+    effort : Effort
+    """
+    if quick or queries is None:
+        effort = QUICK if quick else FULL
+        return effort if queries is None else replace(effort, queries=queries)
+    folds = -(-queries * FOLDS // faces)
+    timed = -(-people * folds // FOLDS)
+    return replace(FULL, queries=queries, folds=folds, timed_people=timed)

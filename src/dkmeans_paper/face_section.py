@@ -16,12 +16,13 @@ from dkmeans_paper.face_claims import (
     relative,
 )
 from dkmeans_paper.faces import Faces
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.readings import EQUAL_COUNT_READINGS, READINGS, K, Reading, Trial
 from dkmeans_paper.recognition import Recognition, pair_errors
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Floats, Indices
 from dkmeans_paper.sections import Picture, ReportTable, Section
-from dkmeans_paper.study import Arrays, Study
+from dkmeans_paper.study import Study
 
 MIN_QUERIES = 20  # for a correlation
 
@@ -115,9 +116,10 @@ def run_faces(study: Study, faces: Faces, data: str, effort: Effort = FULL) -> S
             Picture(
                 "faces-time",
                 "Time (paper: Figure 8)",
-                "One run per person, the first of the person's faces left out, one thread, best of "
-                "three; from the left: 8 centres on all faces, the person against the rest, by the "
-                "estimator and by scikit-learn's k-means from one random start, float32; the same "
+                f"One run for each of {len(times[0]['ours'])} people, the first of the person's "
+                "faces left out, one thread, best of three; from the left: 8 centres on all faces, "
+                "the person against the rest, by the estimator and by scikit-learn's k-means from "
+                "one random start, float32; the same "
                 "fits by this report's own code for both, from inner products; 8 centres on the "
                 "faces of two people; and per person, which is not a comparison on the same rows: "
                 "k-means with 8 centres on the person's faces alone, the estimator on all faces "
@@ -175,6 +177,8 @@ def _measure_times(
 def _run_ten_folds(recognition: Recognition, folds: int) -> dict[str, Any]:
     """Errors and slopes of every reading on every representation, by 10-fold cross-validation."""
     fold, y = recognition.ten_folds(folds), recognition.y
+    refined = [reading for reading in READINGS.values() if reading.method == "refined"]
+    recognition.refine(refined, list(REPRESENTATIONS), fold)
     table: dict[str, Any] = {}
     for representation in REPRESENTATIONS:
         k_means = recognition.k_means(representation, fold)

@@ -10,10 +10,10 @@ from sklearn.cluster import KMeans
 
 from dkmeans.estimator import DiscriminativeKMeans, OverfittingWarning
 from dkmeans_paper.faces import DataError, Faces
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.rendered import motion_sequences
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Repulsion
-from dkmeans_paper.study import Arrays
 
 K = 5  # centres per sequence, as in the paper
 SEEDS = range(10)  # random starts of k-means

@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_limits
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans_paper.gram import Centers, RunResult, k_means
 from dkmeans_paper.gram import grow as grow_rounds
+from dkmeans_paper.processes import Arrays
+from dkmeans_paper.representations import REPRESENTATIONS, Images
 from dkmeans_paper.rounds import Floats, Indices, Repulsion, Sums
-from dkmeans_paper.study import Arrays
 
 NO_ROWS = np.empty(0, dtype=np.intp)
 
@@ -120,16 +121,18 @@ def pairs(
 
 
 def refined(
-    X: npt.NDArray[np.float32],
+    images: Images,
     y: Indices,
     fold: Indices,
     *,
+    representation: str,
     turn: int,
     repulsion: Repulsion,
     growth: Literal["paper", "best"],
     budget: int,
 ) -> Arrays:
     """Grow all people at once and refine, with the estimator, in one turn."""
+    X = REPRESENTATIONS[representation](images).astype(np.float32)
     queries, training = np.flatnonzero(fold == turn), np.flatnonzero(fold != turn)
     model = DiscriminativeKMeans(
         budget, growth=growth, refine="margin", metric="euclidean", n_threads=1

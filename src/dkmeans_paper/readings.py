@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.rounds import Floats, Indices, Repulsion
-from dkmeans_paper.study import Arrays
 
 if TYPE_CHECKING:
     from dkmeans_paper.recognition import Recognition
@@ -16,9 +16,7 @@ SEEDS = tuple(range(10))  # random starts of k-means
 Repulsions: TypeAlias = tuple[Repulsion, ...]
 REPULSIONS: Repulsions = (0.0, 0.25, 0.5, 1.0, "size")
 FEW_WEIGHTS: Repulsions = (0.0, 0.25, 0.5)  # for slow readings
-REFINED_FOLDS = (
-    3  # of the cross-validation, for refinement: the slowest of all, and not the paper's
-)
+REFINED_FOLDS = 3  # of the cross-validation, at most: refinement is slowest, and not the paper's
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ READINGS = {
         ),
         Reading(
             "e1",
-            f"(e) beyond the paper: as (c), then margin refinement; {REFINED_FOLDS} of the folds",
+            f"(e) beyond the paper: as (c), then margin refinement; at most {REFINED_FOLDS} folds",
             "refined",
             {"budget": K},
             (0.25,),
@@ -155,7 +153,7 @@ READINGS = {
         Reading(
             "e2",
             "(e) beyond the paper: best growth, 8 per person on average, margin refinement; "
-            f"{REFINED_FOLDS} of the folds",
+            f"at most {REFINED_FOLDS} folds",
             "refined",
             {"budget": K},
             (0.0,),  # not used

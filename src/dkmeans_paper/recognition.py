@@ -1,6 +1,6 @@
 """Face recognition with left-out faces, under all readings of the paper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from dkmeans_paper import jobs
 from dkmeans_paper.effort import FOLDS
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.gram import inner_products
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.readings import (
     FEW_WEIGHTS,
     REFINED_FOLDS,
@@ -22,7 +23,7 @@ from dkmeans_paper.readings import (
 )
 from dkmeans_paper.representations import REPRESENTATIONS
 from dkmeans_paper.rounds import Floats, Indices, Repulsion
-from dkmeans_paper.study import Arrays, Study
+from dkmeans_paper.study import Study
 
 
 class Recognition:
@@ -42,6 +43,7 @@ class Recognition:
         self._grams: dict[str, Floats] = {}
         self._halves: dict[str, list[Trial]] = {}
         self._pairs: dict[str, dict[Repulsion, list[Arrays]]] = {}
+        self._refined: dict[tuple[str, str, Repulsion], Trial] = {}
 
     def gram(self, representation: str) -> Floats:
         """Return the inner products of all faces in a representation."""
@@ -145,30 +147,38 @@ class Recognition:
             trials.append(Trial(together["distance"], together["person_ssd"], together))
         return trials
 
-    def refined(
-        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
-    ) -> list[Trial]:
-        """Grow all people together and refine, in the first folds; one trial per repulsion."""
+    def refine(
+        self, readings: Sequence[Reading], representations: Sequence[str], fold: Indices
+    ) -> None:
+        """Grow all people together and refine, in the first folds; keep the trials.
+
+        These jobs are few and long, so those of all representations share the processes.
+        """
         turns = np.unique(fold[fold >= 0])[:REFINED_FOLDS].tolist()
+        kinds = [(r, name, w) for name in representations for r in readings for w in r.repulsions]
         settings = [
             {
+                "representation": name,
                 "turn": turn,
                 "repulsion": w,
                 "growth": reading.growth,
                 "budget": self.n_people * reading.limit["budget"],
             }
-            for w in repulsions
+            for reading, name, w in kinds
             for turn in turns
         ]
-        rows = REPRESENTATIONS[representation](self.faces.images).astype(np.float32)
-        inputs: Arrays = {"X": rows, "y": self.y, "fold": fold}
-        title = f"{representation}: {reading.title}"
-        done = self.study.compute(title, jobs.refined, settings, inputs)
-        trials = []
-        for part in _split(done, len(turns)):
-            together = {name: _merge_known([r[name] for r in part]) for name in part[0]}
-            trials.append(Trial(together["distance"], np.full(len(self.y), np.nan), together))
-        return trials
+        inputs: Arrays = {"images": self.faces.images, "y": self.y, "fold": fold}
+        done = self.study.compute("margin refinement", jobs.refined, settings, inputs)
+        for (reading, name, w), part in zip(kinds, _split(done, len(turns)), strict=True):
+            together = {key: _merge_known([r[key] for r in part]) for key in part[0]}
+            trial = Trial(together["distance"], np.full(len(self.y), np.nan), together)
+            self._refined[reading.key, name, w] = trial
+
+    def refined(
+        self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions
+    ) -> list[Trial]:
+        """Return the trials of `refine`, one per repulsion."""
+        return [self._refined[reading.key, representation, w] for w in repulsions]
 
     def nearest_of_pairs(
         self, reading: Reading, representation: str, fold: Indices, repulsions: Repulsions

@@ -9,8 +9,9 @@ from dkmeans_paper import figures, films
 from dkmeans_paper.effort import FULL, Effort
 from dkmeans_paper.faces import Faces
 from dkmeans_paper.films import METHODS, REPULSIONS, SEEDS, FilmResult, Films, K, Rows
+from dkmeans_paper.processes import Arrays
 from dkmeans_paper.sections import Claim, Picture, ReportTable, Section, verdict
-from dkmeans_paper.study import Arrays, Study
+from dkmeans_paper.study import Study
 
 
 def run_sequences(study: Study, faces: Faces | None, data: str, effort: Effort = FULL) -> Section:

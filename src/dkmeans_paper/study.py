@@ -2,17 +2,13 @@
 
 import hashlib
 import json
-import signal
-import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
-from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +16,11 @@ import scipy
 import sklearn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from threadpoolctl import threadpool_limits
 
 import dkmeans
 from dkmeans.atomic import replacing
 from dkmeans_paper.faces import DataError
-
-Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
-Job: TypeAlias = Callable[..., Arrays]
-
-SECONDS_KEY = "seconds of this piece"
+from dkmeans_paper.processes import SECONDS_KEY, Arrays, Job, Workers
 
 _PACKAGES = (Path(dkmeans.__file__).parent, Path(__file__).parent)
 # Modules that cannot change a result: reports and figures. Changing them keeps stored results.
@@ -50,7 +41,7 @@ _REPORT_MODULES = {
 
 
 class Study:
-    """A folder of figures and of finished jobs.
+    """A folder of figures and of finished jobs. Leaving its context ends the processes.
 
     Parameters
     ----------
@@ -63,7 +54,8 @@ class Study:
     """
 
     def __init__(self, out: Path, jobs: int, console: Console) -> None:
-        self.out, self.jobs, self.console = out, jobs, console
+        self.out, self.console = out, console
+        self._workers, self._alone = Workers(jobs), Workers(1)
         self.seconds: dict[str, float] = {}  # by title, over all processes
         self._kept = out / "work"
         try:
@@ -73,6 +65,17 @@ class Study:
             raise DataError(
                 f"--out {out} is not a folder that can be written to: {error}"
             ) from error
+
+    def __enter__(self) -> "Study":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._workers.close()
 
     def compute(
         self,
@@ -105,8 +108,9 @@ class Study:
         """
         common = hashlib.sha256(_code().encode())
         common.update(f"{job.__module__}.{job.__qualname__}".encode())
-        for name in sorted(inputs):
-            common.update(name.encode() + _digest(inputs[name]))
+        digests = {name: _digest(inputs[name]) for name in sorted(inputs)}
+        for name, digest in digests.items():
+            common.update(f"{name}{digest}".encode())
         paths = []
         for setting in settings:
             key = common.copy()
@@ -124,7 +128,9 @@ class Study:
         with Progress(*columns, console=self.console, transient=True, disable=quiet) as progress:
             task = progress.add_task(title, total=len(settings))
             progress.advance(task, len(settings) - len(missing))
-            for i, result in self._run(job, settings, missing, inputs, 1 if alone else self.jobs):
+            workers = self._alone if alone else self._workers
+            todo = [(i, settings[i]) for i in missing]
+            for i, result in workers.run(job, todo, inputs, digests):
                 _save(paths[i], result)
                 results[i] = result
                 progress.advance(task)
@@ -135,67 +141,12 @@ class Study:
         self.seconds[title] = float(sum(result.pop(SECONDS_KEY) for result in finished))
         return finished
 
-    def _run(
-        self,
-        job: Job,
-        settings: Sequence[Mapping[str, Any]],
-        which: list[int],
-        inputs: Arrays,
-        jobs: int,
-    ) -> Iterator[tuple[int, Arrays]]:
-        if jobs == 1 or len(which) < 2:
-            for i in which:
-                yield _run_timed(i, job, settings[i], inputs)
-            return
-        with _blocked_interrupts():
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"))
-            todo = [pool.submit(_run_alone, i, job, settings[i], inputs) for i in which]
-        try:
-            for done in as_completed(todo):
-                yield done.result()
-        except BaseException:  # Ctrl-C: what has not started never will, and the rest is ended
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():
-                process.terminate()
-            raise
-        pool.shutdown()
-
     def save_figure(self, name: str, figure: Any) -> str:
         """Write a figure as PNG and SVG, and return its name."""
         for kind, options in (("png", {"dpi": 130}), ("svg", {})):
             with replacing(self.out / "figures" / f"{name}.{kind}") as file:
                 figure.savefig(file, format=kind, **options)
         return name
-
-
-@contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C for good, and take it up here afterwards.
-
-    A terminal sends Ctrl-C to the whole group of processes. This process ends the others; they
-    would only print where they were interrupted. Processes inherit the mask of the thread that
-    starts them. Windows has no such masks.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _run_timed(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
-    start = time.perf_counter()
-    result = job(**inputs, **setting)
-    return i, result | {SECONDS_KEY: np.array(time.perf_counter() - start)}
-
-
-def _run_alone(i: int, job: Job, setting: Mapping[str, Any], inputs: Arrays) -> tuple[int, Arrays]:
-    """Run a job in a process of its own, with one thread."""
-    with threadpool_limits(1):
-        return _run_timed(i, job, setting, inputs)
 
 
 def _save(path: Path, result: Arrays) -> None:
@@ -213,10 +164,10 @@ def _load(path: Path) -> Arrays | None:
         return None
 
 
-def _digest(array: npt.NDArray[Any]) -> bytes:
+def _digest(array: npt.NDArray[Any]) -> str:
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
+    return digest.hexdigest()
 
 
 @cache

@@ -421,7 +421,12 @@ def reproduce(
         typer.Option(help="Extended Yale B: the CroppedYale folder or an .npz file."),
     ] = None,
     queries: Annotated[
-        int | None, typer.Option(min=1, help="Faces to leave out one by one; all if not given.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Faces to leave out one by one; all if not given. For a part of the faces, the "
+            "same part of the ten folds is run, rounded up.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A complete report in minutes, from fewer repetitions.")
