@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.exact.grids import Scale
 from dkmeans.exact.group_sums import GroupSums, run_starts
 from dkmeans.geometry import Geometry
 from dkmeans.growth.cells import comparable
@@ -29,7 +28,6 @@ from dkmeans.passes import facts, margin_sums
 from dkmeans.prototypes import Prototypes
 
 FINAL_SLOPE = 40.0  # of the cost by which models are compared
-MAX_WHOLE_TOTAL = 2.0**40  # total weight up to which an integer weight w equals w copies of a row
 EXTREMES_RATIO = 2  # of the prototypes looked at for a twin at a time to those that need one
 TWIN_OFFSET = 2.0**-10  # distance between twins, relative to the distance of two of their rows
 
@@ -120,11 +118,10 @@ class Field:
     def __init__(self, rows: Rows) -> None:
         self._rows, self._n_features = rows, len(rows.facts.largest)
         found = rows.run(facts.FindWeightFacts(rows.by_class))
-        whole = found.whole and found.total <= MAX_WHOLE_TOTAL
-        self._scale = Scale(whole, int(found.total) if whole else found.n_rows, rows.by_class)
+        self._scale = found.scale(rows.by_class)
         rows.set_scale(self._scale)
         # Largest weight of a value before it is rounded.
-        self._heaviest = found.factor if whole else rows.facts.heaviest
+        self._heaviest = found.factor if self._scale.whole else rows.facts.heaviest
         self._unit = self._scale.units(self._heaviest)  # for sums of values of at most 1
         self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
 

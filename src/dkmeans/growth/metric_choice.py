@@ -34,6 +34,7 @@ from dkmeans.growth.run import Run, State
 from dkmeans.growth.start_metric import FACTOR_BITS, FEW_FEATURES, MAX_WORK
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.exchange import CountDistinct
+from dkmeans.passes.facts import FindWeightFacts
 from dkmeans.passes.feature_bins import CountBins
 
 PLAIN = geometry_of("euclidean")
@@ -68,6 +69,7 @@ def _is_alike(rows: Rows, geometry: Learned, feature: np.intp) -> bool:
     """Tell whether nearly all values of a feature are alike, compared with its deviation."""
     middle = geometry.standardised(geometry.center[None])[0]
     edges = middle[:, None] + np.array([-ALIKE_DEVIATIONS, ALIKE_DEVIATIONS])
+    rows.set_scale(rows.run(FindWeightFacts(rows.by_class)).scale(rows.by_class))
     unit = rows.facts.heaviest * 2.0**-FACTOR_BITS
     counts = rows.run(CountBins(geometry.shift, geometry.scale, edges, unit))[feature].sum(axis=1)
     return bool(counts[1] > ALIKE_SHARE * counts.sum())

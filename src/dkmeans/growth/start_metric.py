@@ -12,7 +12,6 @@ import numpy as np
 
 from dkmeans.exact.grids import Scale
 from dkmeans.geometry import MAX_FEATURES, Learned
-from dkmeans.growth.margins import MAX_WHOLE_TOTAL
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.exact import ratio, total
 from dkmeans.kernels.threads import single_threaded_blas
@@ -58,10 +57,9 @@ def start_metric(
             "reduce them first, for instance with sklearn.decomposition.TruncatedSVD."
         )
     weights = runner.run(facts.FindWeightFacts(by_class))
-    whole = weights.whole and weights.total <= MAX_WHOLE_TOTAL
-    scale = Scale(whole, int(weights.total) if whole else weights.n_rows, by_class)
+    scale = weights.scale(by_class)
     runner.configure(Setting(scale=scale))
-    heaviest = weights.factor if whole else runner.run(facts.FindFacts()).heaviest
+    heaviest = weights.factor if scale.whole else runner.run(facts.FindFacts()).heaviest
     standard = _standardised(runner, scale, heaviest)
     n_distinct = runner.exchange(CountDistinct())  # copies tell nothing new
     relevant = _relevances(runner, standard, heaviest, n_distinct)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.exact.grids import DataFacts
+from dkmeans.exact.grids import DataFacts, Scale
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, column_magnitudes, max_row_values
 from dkmeans.kernels.distances import OwnDistances
@@ -20,6 +20,7 @@ from dkmeans.passes.results import MaximumPass, SlicesPass
 from dkmeans.passes.rounding import bound_values, multiples, sum_values
 from dkmeans.passes.row_state import RowState
 
+MAX_WHOLE_TOTAL = 2.0**40  # total weight up to which an integer weight w equals w copies of a row
 FACTOR_TOLERANCE = 2.0**-50  # bounds the relative rounding error of a weight times a factor
 
 
@@ -63,6 +64,11 @@ class WeightFacts(Record):
     total: float  # of these numbers
     n_rows: int
     factor: float  # the largest
+
+    def scale(self, by_class: Floats | None) -> Scale:
+        """Return how values are weighted, given the class factors."""
+        whole = self.whole and self.total <= MAX_WHOLE_TOTAL
+        return Scale(whole, int(self.total) if whole else self.n_rows, by_class)
 
 
 @dataclass(frozen=True)
