@@ -12,7 +12,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary file; at the end flush it to disk and move it to the path.
 
     A reader finds either the old file or the new one. After an error, Ctrl-C included, the old file
@@ -23,6 +23,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ----------
     path : str or path
         The file to write. A symbolic link is kept: the file it points to is replaced.
+    durable : bool
+        Whether to wait until the file is on disk. Without it, a crash of the machine may leave a
+        damaged file, which the reader must be able to tell.
 
     Yields
     ------
@@ -40,7 +43,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -50,7 +54,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         ):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
-    _sync_folder(folder)
+    if durable:
+        _sync_folder(folder)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:

@@ -151,7 +151,7 @@ class Study:
 
 def _save(path: Path, result: Arrays) -> None:
     arrays: dict[str, Any] = result
-    with replacing(path) as file:
+    with replacing(path, durable=False) as file:  # there are thousands; damaged ones are made again
         np.savez(file, **arrays)
 
 
