@@ -9,6 +9,7 @@ both kinds again.
 from statistics import NormalDist
 
 import numpy as np
+import scipy.linalg
 
 from dkmeans.exact.grids import Scale
 from dkmeans.geometry import MAX_FEATURES, Learned
@@ -144,7 +145,7 @@ def _along_principal_axes(
     weights = standard.components
     covariance = (products[:-1, :-1] - means[:, None] * means) * weights * weights.T
     with single_threaded_blas:
-        variances, axes = np.linalg.eigh(covariance)
+        variances, axes = scipy.linalg.eigh(covariance, subset_by_index=(max(0, d - most), d - 1))
     rank = int(np.count_nonzero(variances > MIN_VARIANCE * variances[-1]))
     chosen = axes[:, ::-1][:, : max(1, min(rank, most))]
     if chosen.shape[1] == d:

@@ -30,7 +30,7 @@ MAX_COMPONENT = 2.0**64  # squares of projected rows do not overflow
 def round_projection(components: npt.NDArray[np.floating]) -> Floats:
     """Round each column of a projection, shape (d, p), to a grid on which products are exact."""
     values = np.asarray(components, dtype=np.float64)
-    sums = np.add.accumulate(np.abs(values), axis=0)[-1]
+    sums = _magnitudes(values)
     units = np.ldexp(1.0, np.maximum(np.frexp(sums)[1] - COLUMN_BITS, MIN_UNIT))
     return np.rint(values / units) * units + 0.0
 
@@ -39,10 +39,16 @@ def is_rounded(components: Floats) -> bool:
     """Return whether the products of a projection are exact, as those of a rounded one are."""
     if not (np.abs(components) <= MAX_COMPONENT).all():
         return False
-    sums = np.add.accumulate(np.abs(components), axis=0)[-1]
+    sums = _magnitudes(components)
     # Rounding may have raised the sums of magnitudes a little, beyond a power of two.
     units = np.ldexp(1.0, np.maximum(np.frexp(sums)[1] - 1 - COLUMN_BITS, MIN_UNIT))
     return bool((np.rint(components / units) == components / units).all())
+
+
+def _magnitudes(components: Floats) -> Floats:
+    """Sum the magnitudes of each column in the order of the features."""
+    columns = np.ascontiguousarray(np.abs(components).T)  # their sums take less time than of rows
+    return np.asarray(np.add.accumulate(columns, axis=1)[:, -1])
 
 
 def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:

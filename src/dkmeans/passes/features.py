@@ -48,7 +48,7 @@ class SumMoments(SlicesPass):
             with lock:  # sums are exact, so the order of tiles does not matter
                 np.add(sums, found, out=sums)
 
-        for_each(task, _tiles(part), part.n_threads)
+        for_each(task, tiles(len(part), _tile_rows(part)), part.n_threads)
         return state, sums
 
     def _sums(self, part: Part, rows: Indices) -> Floats:
@@ -105,7 +105,9 @@ class SumProducts(SlicesPass):
                     sums[:] = _carried(sums + parts)
                 weights, unit = higher, unit * MAX_PIECE
 
-        for_each(task, _tiles(part), part.n_threads)
+        # Every tile has products of its own: it should have more rows than these.
+        rows = min(max(_tile_rows(part), d), MAX_TILE_ROWS)
+        for_each(task, tiles(len(part), rows), part.n_threads)
         return state, sums
 
     def merge(self, results: Sequence[Floats]) -> Floats:
@@ -132,6 +134,5 @@ def _carried(sums: Floats) -> Floats:
     return np.stack([sums[0] + carry, sums[1] - carry])
 
 
-def _tiles(part: Part) -> list[slice]:
-    rows = TILE_VALUES // part.raw.shape[1]
-    return tiles(len(part), int(np.clip(rows, 1, MAX_TILE_ROWS)))
+def _tile_rows(part: Part) -> int:
+    return int(np.clip(TILE_VALUES // part.raw.shape[1], 1, MAX_TILE_ROWS))
