@@ -29,8 +29,8 @@ def check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
     """Refuse to mix labels that are numbers with labels that are text."""
     if (old.dtype.kind in "biuf") != (new.dtype.kind in "biuf"):
         raise ValueError(
-            f"y has labels such as {new[0]!r}, but the labels known so far are such as {old[0]!r}: "
-            "all must be numbers, or all must be text."
+            f"y has labels such as {new[:1].tolist()[0]!r}, but the labels known so far are such "
+            f"as {old[:1].tolist()[0]!r}: all must be numbers, or all must be text."
         )
 
 
@@ -230,8 +230,8 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     return weights
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Floats:
-    """Refuse weights that are not numbers >= 0, one for each row or for all."""
+def check_weights(sample_weight: Any, n_rows: int, *, signed: bool = False) -> Floats:
+    """Refuse weights that are not numbers, one for each row or for all; >= 0 unless `signed`."""
     try:
         weights = np.asarray(sample_weight)
         if weights.dtype.kind == "c":
@@ -247,11 +247,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> Floats:
         raise ValueError(
             f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
         )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(weights) & (signed | (weights >= 0))))
     if len(bad):
+        accepted = "finite" if signed else "finite and not negative"
         raise ValueError(
-            f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be finite and "
-            "not negative."
+            f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be {accepted}."
         )
     return weights
 

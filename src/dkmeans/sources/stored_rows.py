@@ -25,7 +25,8 @@ from dkmeans.data.blocks import (
 )
 from dkmeans.data.dask_collections import DaskBlocks, is_dask, read_partitions
 from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_map
-from dkmeans.data.value_checks import check_same_kind
+from dkmeans.data.value_checks import check_same_kind, check_weights
+from dkmeans.exact.shares import WeightShare
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.prefetch import prefetched
 from dkmeans.runners.row_store import RowStore, disk_limit
@@ -133,7 +134,7 @@ def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Block
 
 
 def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any) -> QuestionRows:
-    """Do the same for rows that need no labels; those that blocks have are left out.
+    """Do the same for rows that need no labels; labels and weights of blocks are left out.
 
     Of a table on disk or a Dask dataframe, the columns that the estimator was fitted on are taken.
     """
@@ -142,7 +143,8 @@ def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any)
     batches = _unlabelled_blocks(estimator, X)
     if batches is None:
         return QuestionRows(check(estimator, X), None, None)
-    return _stored(without_names(estimator), check, batches)
+    rows_alone = (replace(batch, y=_NONE, weight=None) for batch in batches)
+    return _stored(without_names(estimator), check, rows_alone)
 
 
 def answer_blocks(
@@ -198,26 +200,40 @@ def _unlabelled_blocks(estimator: Any, X: Any) -> Iterable[Batch] | None:
 
 def score_blocks(estimator: Any, blocks: BlockSource) -> float:
     """Return the share of the weight of labelled rows whose predicted class is correct."""
-    model, correct, weights = without_names(estimator), [], []
+    score = ScoreBatch(without_names(estimator))
     with prefetched(blocks) as batches:
-        for batch in batches:
-            n_rows = batch.X.shape[0]
-            if not n_rows:
-                continue
-            check_same_kind(estimator.classes_, batch.y)
-            try:
-                correct.append(model.predict(batch.X) == batch.y)
-            except ValueError as problem:
-                raise SourceError(f"In {batch.where}: {problem}") from problem
-            if batch.weight is not None:
-                weights.append(np.broadcast_to(batch.weight, n_rows))
-    if not correct:
+        return merged_score([score(batch) for batch in batches])
+
+
+@dataclass(frozen=True)
+class ScoreBatch:
+    """Compares the predicted classes of labelled rows with their labels."""
+
+    model: Any  # as `without_names` returns it
+
+    def __call__(self, batch: Batch) -> tuple[WeightShare, bool] | None:
+        """Return the weight that is right, and whether there are weights; None without rows."""
+        n_rows = batch.X.shape[0]
+        if not n_rows:
+            return None
+        try:
+            check_same_kind(self.model.classes_, batch.y)
+            right, weights = self.model.predict(batch.X) == batch.y, batch.weight
+            if weights is not None:
+                weights = check_weights(weights, n_rows, signed=True)
+        except ValueError as problem:
+            raise SourceError(f"In {batch.where}: {problem}") from problem
+        return WeightShare.of(right, weights), weights is not None
+
+
+def merged_score(scores: Iterable[tuple[WeightShare, bool] | None]) -> float:
+    """Combine the scores of all blocks."""
+    found = [score for score in scores if score is not None]
+    if not found:
         raise SourceError("Found no rows: at least one is needed.")
-    if weights and len(weights) < len(correct):
+    if len({has_weights for _, has_weights in found}) > 1:
         raise SourceError("All blocks need weights, or none may have them.")
-    # The mean of all rows at once, as scikit-learn computes it: means of blocks would be rounded.
-    each = np.concatenate(weights) if weights else None
-    return float(np.average(np.concatenate(correct), weights=each))
+    return WeightShare.merged([share for share, _ in found]).value
 
 
 _NONE: npt.NDArray[Any] = np.empty(0)  # no labels
@@ -253,6 +269,10 @@ def _stored(
                     continue
                 try:
                     rows = check(estimator, batch.X)
+                    if labels:
+                        check_same_kind(labels[0], batch.y)
+                    if batch.weight is not None:
+                        weights.append(check_weights(batch.weight, rows.shape[0]))
                 except ValueError as problem:
                     raise SourceError(f"In {batch.where}: {problem}") from problem
                 if not store.add(rows):
@@ -263,8 +283,6 @@ def _stored(
                     )
                 n_rows += rows.shape[0]
                 labels.append(batch.y)
-                if batch.weight is not None:
-                    weights.append(np.broadcast_to(batch.weight, rows.shape[:1]))
         if not n_rows:
             raise SourceError("Found no rows: at least one is needed.")
         if weights and len(weights) < len(labels):
