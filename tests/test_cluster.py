@@ -220,9 +220,12 @@ def test_values_that_will_not_do_are_told_by_name(request, labelled, with_cluste
     with pytest.raises(SourceError, match=r"not real numbers: \['width'\]"):
         grown(9).fit(bad, "kind", "weight")
     x, y, w = (da.from_array(a, chunks=50) for a in labelled)
-    short = w[da.from_array(np.arange(150) != 70, chunks=50)]
+    kept = da.from_array(np.arange(150) != 70, chunks=50)
+    with pytest.raises(SourceError, match="X has 150 rows, but sample_weight has 149"):
+        grown(9).fit(x, y, w[kept])
+    whole = da.from_array(np.ones(150, bool), chunks=50)
     with pytest.raises(SourceError, match=r"partition 1: sample_weight.shape == \(49,\)"):
-        grown(9).fit(x, y, short)
+        grown(9).fit(x[whole], y[whole], w[kept])
 
 
 @pytest.mark.parametrize(
@@ -320,6 +323,85 @@ def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):
     codes = np.unique(y, return_inverse=True)[1].astype(np.int8)
     numbers = grown(9).fit(lazy_X, da.from_array(codes, chunks=150), lazy_w)
     same(numbers, grown(9).fit(X, codes, w))
+
+
+def test_unknown_chunks_may_differ(labelled):
+    X, y, w = labelled
+    expected = grown(9).fit(X, y, w)
+
+    def known(values, chunks):
+        return da.from_array(values, chunks=(chunks, *((-1,) * (values.ndim - 1))))
+
+    def unknown(values, chunks):
+        return known(values, chunks)[known(np.ones(150, bool), chunks)]
+
+    def frame(values, n):
+        kind = pd.Series if values.ndim == 1 else pd.DataFrame
+        return dd.from_pandas(kind(values), npartitions=n)
+
+    categories = frame(y, 3).astype("category")
+    with a_cluster(processes=True):
+        for rows, labels, weights in (
+            (unknown(X, 40), known(y, 60), unknown(w, 25)),
+            (unknown(X, 40), unknown(y, 60), w),
+            (unknown(X, SIZES), known(y, 30), frame(w, 2)),
+            (known(X, 40), unknown(y, (9, 1, 70, 70)), unknown(w, 40)),
+            (frame(X, 3), known(y, (60, 60, 30)), frame(w, 5)),
+            (known(X, 40), categories, known(w, 41)),
+        ):
+            same(grown(9).fit(rows, labels, weights), expected)
+            score = expected.score(X, y, w)
+            assert expected.score(rows, labels, weights) == score
+    with pytest.raises(SourceError, match="X has 150 rows, but y has 149"):
+        grown(9).fit(unknown(X, 40), known(y[1:], 60))
+
+
+def test_a_dask_frame_may_have_more_columns(client, labelled):
+    """Questions take the columns that the model was fitted on, by their names."""
+    X, y, w = labelled
+    names = ["height", "width", "age"]
+    plain = pd.DataFrame(X, columns=names)
+    model = grown(9).fit(plain, y).set_rejection(plain)
+    wide = plain.assign(kind=pd.Categorical(y), weight=w, age2=0)[
+        ["kind", "age", "weight", "width", "height", "age2"]
+    ]
+    lazy = dd.from_pandas(wide, npartitions=3)
+    assert model.score(lazy, "kind") == model.score(plain, y)
+    assert model.score(lazy, "kind", "weight") == model.score(plain, y, w)
+    assert model.score(lazy, lazy["kind"], w) == model.score(plain, y, w)
+    for method in ("predict", "transform", "unknown_score"):
+        answer = getattr(model, method)(lazy)
+        np.testing.assert_array_equal(answer.compute(), getattr(model, method)(plain))
+    assert (model.explain(lazy).radius == model.explain(plain).radius).all()
+    for ask in (model.predict, model.explain, lambda d: model.score(d, "kind")):
+        with pytest.raises(SourceError, match="no column 'width', which the model was fitted on"):
+            ask(lazy.drop(columns="width"))
+
+
+def test_the_score_of_partitions_is_computed_on_their_workers(client, labelled):
+    X, y, w = labelled
+    model = grown(9).fit(X, y)
+    w = w + np.random.default_rng(0).random(150)
+    came = []
+    gather = client._gather
+
+    async def watched(*arguments, **named):
+        found = await gather(*arguments, **named)
+        came.append(found)
+        return found
+
+    client._gather = watched
+    assert model.score(*chunked(X, y, w)) == model.score(X, y, w)
+    assert 0 < len(pickle.dumps(came)) < 2000
+    assert model.score(*chunked(X, y)) == model.score(X, y)
+    bad = w.copy()
+    bad[100] = np.nan
+    with pytest.raises(SourceError, match="In partition 3: sample_weight has nan at row 29"):
+        model.score(*chunked(X, y, bad))
+    with pytest.raises(SourceError, match=r"In partition \d: y has labels such as 0"):
+        model.score(chunked(X)[0], chunked(w.astype(int))[0] * 0)
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        model.score(*chunked(X, y, 0 * w))
 
 
 @pytest.mark.parametrize(

@@ -454,9 +454,9 @@ class DiscriminativeKMeans(
         -------
         accuracy : float
         """
+        check_is_fitted(self)
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
-        check_is_fitted(self)
         blocks = labelled_blocks(self, X, y, sample_weight)
         if blocks is not None:
             return score_blocks(self, blocks)

@@ -23,7 +23,7 @@ from dkmeans.data.blocks import (
     as_floats,
     rows_per_block,
 )
-from dkmeans.data.dask_collections import DaskBlocks, is_dask, read_partitions
+from dkmeans.data.dask_collections import DaskBlocks, fitted_columns, is_dask, read_partitions
 from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_map
 from dkmeans.data.value_checks import check_same_kind, check_weights
 from dkmeans.exact.shares import WeightShare
@@ -117,10 +117,7 @@ def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Block
     names = getattr(estimator, "feature_names_in_", None)
     blocks: BlockSource | None
     if is_dask(X):
-        kept = [name for name in (y, sample_weight) if isinstance(name, str)]
-        if hasattr(X, "columns") and names is not None:
-            X = X[[*names.tolist(), *kept]]
-        blocks = DaskBlocks(X, y, sample_weight)
+        blocks = DaskBlocks(fitted_columns(X, names, (y, sample_weight)), y, sample_weight)
     elif are_paths(X) and isinstance(y, str) and not is_array_file(X):
         from dkmeans.data.tables import TableBlocks  # needs pyarrow
 
@@ -179,11 +176,9 @@ def answer_blocks(
 def _unlabelled_blocks(estimator: Any, X: Any) -> Iterable[Batch] | None:
     """Open rows that are not in memory; None if they are."""
     names = getattr(estimator, "feature_names_in_", None)
-    if is_dask(X) and hasattr(X, "columns") and names is not None:
-        X = X[names.tolist()]
     found: Iterator[tuple[Matrix, str]]
     if is_dask(X):
-        found = read_partitions(X)
+        found = read_partitions(fitted_columns(X, names))
     elif are_paths(X):
         from dkmeans.data.feature_tables import read_features  # needs pyarrow
 
