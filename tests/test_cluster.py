@@ -327,7 +327,7 @@ def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):
 
 def test_unknown_chunks_may_differ(labelled):
     X, y, w = labelled
-    expected = grown(9).fit(X, y, w)
+    expected = grown(9, growth="paper").fit(X, y, w)
 
     def known(values, chunks):
         return da.from_array(values, chunks=(chunks, *((-1,) * (values.ndim - 1))))
@@ -343,13 +343,12 @@ def test_unknown_chunks_may_differ(labelled):
     with a_cluster(processes=True):
         for rows, labels, weights in (
             (unknown(X, 40), known(y, 60), unknown(w, 25)),
-            (unknown(X, 40), unknown(y, 60), w),
-            (unknown(X, SIZES), known(y, 30), frame(w, 2)),
+            (unknown(X, SIZES), unknown(y, 60), w),
             (known(X, 40), unknown(y, (9, 1, 70, 70)), unknown(w, 40)),
             (frame(X, 3), known(y, (60, 60, 30)), frame(w, 5)),
             (known(X, 40), categories, known(w, 41)),
         ):
-            same(grown(9).fit(rows, labels, weights), expected)
+            same(grown(9, growth="paper").fit(rows, labels, weights), expected)
             score = expected.score(X, y, w)
             assert expected.score(rows, labels, weights) == score
     with pytest.raises(SourceError, match="X has 150 rows, but y has 149"):
@@ -424,6 +423,57 @@ def test_weights_stay_with_the_workers(client, labelled, weights, class_weight):
             one.partial_fit(X[some], y[some], sample_weight=w[some])
             two.partial_fit(lazy[0][some], lazy[1][some], sample_weight=lazy[2][some])
         same(two, one)
+
+
+def test_codes_of_labels_are_found_again_where_a_worker_was_lost(client, labelled, monkeypatch):
+    X, y, w = labelled
+    w = w + np.arange(150) / 7
+    inspect = dask.InspectPartitions.execute
+
+    def forgetful(self, holdings):
+        found = inspect(self, holdings)
+        holdings.codes.clear()
+        return found
+
+    monkeypatch.setattr(dask.InspectPartitions, "execute", forgetful)
+    settings = {"growth": "paper", "class_weight": "balanced"}
+    same(grown(9, **settings).fit(*chunked(X, y, w)), grown(9, **settings).fit(X, y, w))
+
+
+@pytest.mark.parametrize("how", ["fresh", "balanced", "going on"])
+def test_what_travels_does_not_grow_with_distinct_weights(client, monkeypatch, how):
+    ask, n_bytes = Crew._ask, []
+
+    def watched(self, request_for, workers=None):
+        results = ask(self, request_for, workers)
+        asked = [request_for(one) for one in self._workers if workers is None or one in workers]
+        n_bytes.append(len(pickle.dumps((asked, results))))
+        return results
+
+    monkeypatch.setattr(Crew, "_ask", watched)
+    most = []
+    for n in (1000, 4000):
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 3, n)
+        X, w = rng.normal(size=(n, 3)) + y[:, None], rng.random(n)
+        lazy = [da.from_array(a, chunks=n // 4) for a in (X, y, w)]
+        settings = {"growth": "paper"}
+        if how == "balanced":
+            settings["class_weight"] = how
+        one, two = grown(4, **settings), grown(4, **settings)
+        if how == "going on":
+            settings["half_life"] = 100.0
+            one, two = (m.set_params(**settings).partial_fit(X[:9], y[:9]) for m in (one, two))
+        n_bytes.clear()
+        if how == "going on":
+            one.partial_fit(*lazy[:2], sample_weight=lazy[2])
+            two.partial_fit(X, y, sample_weight=w)
+        else:
+            one.fit(*lazy)
+            two.fit(X, y, w)
+        same(one, two)
+        most.append(max(n_bytes))
+    assert most[1] < most[0] + 1000  # a byte of every row were 3,000 more
 
 
 @pytest.mark.faults

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -261,19 +262,20 @@ def class_weights(
     classes: npt.NDArray[Any],
     y: Indices,
     weights: Floats | None,
-    counts: Indices | None = None,
+    sums: Callable[[], Floats] | None = None,
 ) -> Floats | None:
     """Find the weight of each class, None if all are the same.
 
-    `counts` is the number of rows that each entry of y and weights stands for; None means one.
-    Weights are rounded so that a row of a whole weight is the row so many times, to the last bit.
+    `sums` sums the weights of each class, up to a constant factor, where they are not all here: y
+    and weights then have the heaviest row of each class. The result is rounded so that a row of a
+    whole weight is the row so many times, to the last bit.
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, str):
-        if weights is not None:  # near 1, so that sums do not overflow
+        if sums is None and weights is not None:  # near 1, so that sums do not overflow
             weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-        mass = exact_totals(y, weights, len(classes), counts)
+        mass = exact_totals(y, weights, len(classes)) if sums is None else sums()
         present = mass > 0
         balanced = np.zeros(len(classes))
         balanced[present] = math.fsum(mass) / (present.sum() * mass[present])
