@@ -440,6 +440,27 @@ def test_codes_of_labels_are_found_again_where_a_worker_was_lost(client, labelle
     same(grown(9, **settings).fit(*chunked(X, y, w)), grown(9, **settings).fit(X, y, w))
 
 
+def test_a_task_of_the_cluster_may_fit(client, labelled):
+    """Even where it has the only thread of the only worker: it waits for other tasks there."""
+    X, y, w = labelled
+    expected = grown(9).fit(X, y, w)
+    client.cluster.scale(1)
+    end = time.monotonic() + 60
+    while len(client.nthreads()) > 1 and time.monotonic() < end:
+        time.sleep(0.01)
+
+    def work():
+        lazy = chunked(X, y, w)
+        model = grown(9).fit(*lazy)
+        return model.cluster_centers_, model.explain(lazy[0]).radius, model.score(*lazy)
+
+    centers, radius, score = client.submit(work, pure=False).result(timeout=120)
+    np.testing.assert_array_equal(centers, expected.cluster_centers_)
+    np.testing.assert_array_equal(radius, expected.explain(X).radius)
+    assert score == expected.score(X, y, w)
+    assert client.submit(sum, [1, 2], pure=False).result(timeout=60) == 3  # the thread is back
+
+
 @pytest.mark.parametrize("how", ["fresh", "balanced", "going on"])
 def test_what_travels_does_not_grow_with_distinct_weights(client, monkeypatch, how):
     ask, n_bytes = Crew._ask, []

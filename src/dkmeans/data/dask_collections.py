@@ -1,6 +1,8 @@
 """Dask arrays and dataframes: one delayed batch per partition."""
 
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -15,6 +17,28 @@ from dkmeans.data.blocks import Batch, BlockSource, SourceError, csr_of_block, l
 def is_dask(X: Any) -> bool:
     """Tell whether X is a Dask collection, without importing Dask."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+@contextmanager
+def room_for_tasks() -> Iterator[None]:
+    """Let the worker run other tasks meanwhile, if this is called in a task of a cluster.
+
+    The partitions that the task waits for may have to be computed by the same worker.
+    """
+    if "distributed" not in sys.modules:
+        yield
+        return
+    from distributed import rejoin, secede
+
+    try:
+        secede()
+    except (ValueError, AttributeError, KeyError):  # no task, or one that has done so before
+        yield
+        return
+    try:
+        yield
+    finally:
+        rejoin()
 
 
 class DaskBlocks(BlockSource):

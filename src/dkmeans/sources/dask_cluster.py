@@ -11,7 +11,7 @@ from distributed import Client, get_client
 
 from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, SourceError
-from dkmeans.data.dask_collections import DaskBlocks
+from dkmeans.data.dask_collections import DaskBlocks, room_for_tasks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
 from dkmeans.data.row_weights import WeightFacts, Weighting
 from dkmeans.data.value_checks import check_weights, finite_range
@@ -141,6 +141,7 @@ def scan_partitions(
     The workers drop the rows when `ending` is closed. Further parameters are those of
     `validation.check_training`.
     """
+    ending.enter_context(room_for_tasks())
     crew = Crew(client, Partitions.of(client, blocks))
     ending.callback(crew.release)
     look = FirstPass(estimator, blocks.names, how)

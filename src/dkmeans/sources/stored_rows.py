@@ -6,6 +6,7 @@ those for the same rows in memory, bit for bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,13 @@ from dkmeans.data.blocks import (
     as_floats,
     rows_per_block,
 )
-from dkmeans.data.dask_collections import DaskBlocks, fitted_columns, is_dask, read_partitions
+from dkmeans.data.dask_collections import (
+    DaskBlocks,
+    fitted_columns,
+    is_dask,
+    read_partitions,
+    room_for_tasks,
+)
 from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_map
 from dkmeans.data.value_checks import check_same_kind, check_weights
 from dkmeans.exact.shares import WeightShare
@@ -82,7 +89,8 @@ def training_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Store
         blocks = open_blocks(X, y, sample_weight, estimator.memory_mb)
     if blocks is None:
         return None
-    found = _stored(estimator, _as_floats, blocks)
+    with _room(X):
+        found = _stored(estimator, _as_floats, blocks)
     return StoredBlocks(found, blocks.names, estimator.memory_mb)
 
 
@@ -106,7 +114,8 @@ def labelled_rows(
     blocks = labelled_blocks(estimator, X, y, sample_weight)
     if blocks is None:
         return QuestionRows(check(estimator, X), y, sample_weight)
-    return _stored(without_names(estimator), check, blocks)
+    with _room(X):
+        return _stored(without_names(estimator), check, blocks)
 
 
 def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> BlockSource | None:
@@ -141,7 +150,8 @@ def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any)
     if batches is None:
         return QuestionRows(check(estimator, X), None, None)
     rows_alone = (replace(batch, y=_NONE, weight=None) for batch in batches)
-    return _stored(without_names(estimator), check, rows_alone)
+    with _room(X):
+        return _stored(without_names(estimator), check, rows_alone)
 
 
 def answer_blocks(
@@ -286,6 +296,11 @@ def _stored(
     finally:
         store.close()  # a map of the file stays
     return QuestionRows(X, np.concatenate(labels), np.concatenate(weights) if weights else None)
+
+
+def _room(X: Any) -> AbstractContextManager[None]:
+    """Make room for the tasks that read a Dask collection."""
+    return room_for_tasks() if is_dask(X) else nullcontext()
 
 
 def _slices(X: np.memmap, memory_mb: float | None) -> Iterator[tuple[npt.NDArray[Any], str]]:
