@@ -325,6 +325,26 @@ def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):
     same(numbers, grown(9).fit(X, codes, w))
 
 
+@pytest.mark.parametrize("dtype", [object, "U9", np.uint8, np.float32, "category"])
+def test_classes_have_the_type_of_labels_in_memory(client, labelled, dtype):
+    X, y, _ = labelled
+    codes = np.unique(y, return_inverse=True)[1]
+    if dtype == "category":
+        labels = pd.Series(y).astype(dtype)
+        lazy = dd.from_pandas(labels, npartitions=5)
+    else:
+        labels = (codes if np.dtype(dtype).kind in "uf" else y).astype(dtype)
+        lazy = da.from_array(labels, chunks=40)
+    expected = grown(4, growth="paper").fit(X, labels).classes_
+    found = [grown(4, growth="paper").fit(da.from_array(X, chunks=(30, 3)), lazy).classes_]
+    if dtype != "category":
+        halves = [(X[some], labels[some]) for some in (slice(0, 60), slice(60, 150))]
+        found.append(grown(4, growth="paper").fit(lambda: halves).classes_)
+    for classes in found:
+        assert classes.dtype == expected.dtype
+        np.testing.assert_array_equal(classes, expected)
+
+
 def test_unknown_chunks_may_differ(labelled):
     X, y, w = labelled
     expected = grown(9, growth="paper").fit(X, y, w)

@@ -280,13 +280,14 @@ class ReadPartition:
         weight = weight if self.weight is None else X[self.weight]
         taken = [name for name in (self.label, self.weight) if name is not None]
         X = _values(X.drop(columns=taken) if taken else X, where)
-        y = _labels(y, where)
+        y, label_dtype = _labels(y, where)
         if y.shape != X.shape[:1]:
             raise SourceError(
                 f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per "
                 "row is needed."
             )
-        return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        return Batch(X, y, weight, where, label_dtype)
 
 
 def _values(X: Any, where: str) -> Any:
@@ -299,9 +300,12 @@ def _values(X: Any, where: str) -> Any:
     return csr_of_block(X, where)
 
 
-def _labels(y: Any, where: str) -> Any:
+def _labels(y: Any, where: str) -> tuple[Any, np.dtype[Any] | None]:
+    """Return labels, and their type if they were objects, of which text is made."""
     if hasattr(y, "isna") and y.isna().any():
         count = int(y.isna().sum())
         raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
     labels = labels_of_block(y, where)
-    return labels.astype(str) if labels.dtype == object else labels
+    if labels.dtype != object:
+        return labels, None
+    return labels.astype(str), labels.dtype

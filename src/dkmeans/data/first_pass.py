@@ -48,6 +48,7 @@ class BlockSummary:
                 f"In {batch.where}: labels must be all text or all numbers, with none missing "
                 f"({error}): drop or rename the others."
             ) from error
+        labels = labels.astype(batch.label_dtype or labels.dtype, copy=False)
         sparse = sp.issparse(X)
         n_values = X.nnz if sparse else X.size
         small = labels, codes.astype(np.int32, copy=False).ravel(), batch.weight
@@ -92,6 +93,7 @@ class FirstPass:
         self._dtype = None if self._is_fresh else estimator._fitted.prototypes.centers.dtype
         self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
+        self._label_dtypes: set[np.dtype[Any]] = set()
         self._y: list[npt.NDArray[np.int32]] = []
         self._weights: list[Floats] = []
         self._digests: list[Digest] = []
@@ -159,6 +161,7 @@ class FirstPass:
                 self._weights.append(check_weights(seen.weight, len(seen.codes)))
             except ValueError as error:
                 raise SourceError(f"In {seen.where}: {error}") from error
+        self._label_dtypes.add(seen.labels.dtype)
         labels = seen.labels.tolist()
         codes = [self._codes.setdefault(label, len(self._codes)) for label in labels]
         self._y.append(np.array(codes, dtype=np.int32)[seen.codes])
@@ -220,7 +223,8 @@ class FirstPass:
         seen = as_labels(list(self._codes))
         # Labels that are few beside the rows are there more than once, and so are they here.
         check_classification_targets(np.tile(seen, 1 if 2 * len(seen) > sum(self.sizes) else 2))
-        found = np.unique(seen)
+        # The type that an array of all labels would have.
+        found = np.unique(seen).astype(np.result_type(*self._label_dtypes))
         known = [] if self._is_fresh else [estimator.classes_]
         if classes is not None:
             known.append(np.unique(as_labels(classes)))
