@@ -222,6 +222,7 @@ def driver_memory(client, n_rows, n_partitions=8, d=8):
     cases = {
         "paper": {"max_clusters": 64, "growth": "paper"},
         '"auto"': {"max_clusters": "auto", "growth": "paper", "max_iter": 4},
+        "real weights": {"max_clusters": 64, "growth": "paper"},
     }
     peaks = {name: [] for name in cases}
     for n in (WARM_UP_ROWS, *n_rows):
@@ -231,15 +232,16 @@ def driver_memory(client, n_rows, n_partitions=8, d=8):
             for seed in range(n_partitions)
         ]
         both = da.concatenate(parts)
-        X, y = client.persist([both[:, :d], both[:, d].astype(np.int64)])
-        wait([X, y])
+        weights = abs(both[:, 0].astype(np.float64)) + 0.1  # nearly all of them differ
+        X, y, w = client.persist([both[:, :d], both[:, d].astype(np.int64), weights])
+        wait([X, y, w])
         for name, more in cases.items():
             model = DiscriminativeKMeans(refine=None, metric="euclidean", **more)
             tracemalloc.start()
-            model.fit(X, y)
+            model.fit(X, y, w if name == "real weights" else None)
             peaks[name].append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-        del X, y, both, parts, model
+        del X, y, w, weights, both, parts, model
     peaks = {name: some[1:] for name, some in peaks.items()}
     print(f"\nDriver's peak of memory, MB{'':10s}" + "".join(f"{n:>12,d}" for n in n_rows), end="")
     print(f"{'bytes per row':>16s}")

@@ -220,9 +220,12 @@ def test_values_that_will_not_do_are_told_by_name(request, labelled, with_cluste
     with pytest.raises(SourceError, match=r"not real numbers: \['width'\]"):
         grown(9).fit(bad, "kind", "weight")
     x, y, w = (da.from_array(a, chunks=50) for a in labelled)
-    short = w[da.from_array(np.arange(150) != 70, chunks=50)]
+    kept = da.from_array(np.arange(150) != 70, chunks=50)
+    with pytest.raises(SourceError, match="X has 150 rows, but sample_weight has 149"):
+        grown(9).fit(x, y, w[kept])
+    whole = da.from_array(np.ones(150, bool), chunks=50)
     with pytest.raises(SourceError, match=r"partition 1: sample_weight.shape == \(49,\)"):
-        grown(9).fit(x, y, short)
+        grown(9).fit(x[whole], y[whole], w[kept])
 
 
 @pytest.mark.parametrize(
@@ -322,6 +325,104 @@ def test_chunks_and_kinds_of_labels_do_not_matter(client, labelled):
     same(numbers, grown(9).fit(X, codes, w))
 
 
+@pytest.mark.parametrize("dtype", [object, "U9", np.uint8, np.float32, "category"])
+def test_classes_have_the_type_of_labels_in_memory(client, labelled, dtype):
+    X, y, _ = labelled
+    codes = np.unique(y, return_inverse=True)[1]
+    if dtype == "category":
+        labels = pd.Series(y).astype(dtype)
+        lazy = dd.from_pandas(labels, npartitions=5)
+    else:
+        labels = (codes if np.dtype(dtype).kind in "uf" else y).astype(dtype)
+        lazy = da.from_array(labels, chunks=40)
+    expected = grown(4, growth="paper").fit(X, labels).classes_
+    found = [grown(4, growth="paper").fit(da.from_array(X, chunks=(30, 3)), lazy).classes_]
+    if dtype != "category":
+        halves = [(X[some], labels[some]) for some in (slice(0, 60), slice(60, 150))]
+        found.append(grown(4, growth="paper").fit(lambda: halves).classes_)
+    for classes in found:
+        assert classes.dtype == expected.dtype
+        np.testing.assert_array_equal(classes, expected)
+
+
+def test_unknown_chunks_may_differ(labelled):
+    X, y, w = labelled
+    expected = grown(9, growth="paper").fit(X, y, w)
+
+    def known(values, chunks):
+        return da.from_array(values, chunks=(chunks, *((-1,) * (values.ndim - 1))))
+
+    def unknown(values, chunks):
+        return known(values, chunks)[known(np.ones(150, bool), chunks)]
+
+    def frame(values, n):
+        kind = pd.Series if values.ndim == 1 else pd.DataFrame
+        return dd.from_pandas(kind(values), npartitions=n)
+
+    categories = frame(y, 3).astype("category")
+    with a_cluster(processes=True):
+        for rows, labels, weights in (
+            (unknown(X, 40), known(y, 60), unknown(w, 25)),
+            (unknown(X, SIZES), unknown(y, 60), w),
+            (known(X, 40), unknown(y, (9, 1, 70, 70)), unknown(w, 40)),
+            (frame(X, 3), known(y, (60, 60, 30)), frame(w, 5)),
+            (known(X, 40), categories, known(w, 41)),
+        ):
+            same(grown(9, growth="paper").fit(rows, labels, weights), expected)
+            score = expected.score(X, y, w)
+            assert expected.score(rows, labels, weights) == score
+    with pytest.raises(SourceError, match="X has 150 rows, but y has 149"):
+        grown(9).fit(unknown(X, 40), known(y[1:], 60))
+
+
+def test_a_dask_frame_may_have_more_columns(client, labelled):
+    """Questions take the columns that the model was fitted on, by their names."""
+    X, y, w = labelled
+    names = ["height", "width", "age"]
+    plain = pd.DataFrame(X, columns=names)
+    model = grown(9).fit(plain, y).set_rejection(plain)
+    wide = plain.assign(kind=pd.Categorical(y), weight=w, age2=0)[
+        ["kind", "age", "weight", "width", "height", "age2"]
+    ]
+    lazy = dd.from_pandas(wide, npartitions=3)
+    assert model.score(lazy, "kind") == model.score(plain, y)
+    assert model.score(lazy, "kind", "weight") == model.score(plain, y, w)
+    assert model.score(lazy, lazy["kind"], w) == model.score(plain, y, w)
+    for method in ("predict", "transform", "unknown_score"):
+        answer = getattr(model, method)(lazy)
+        np.testing.assert_array_equal(answer.compute(), getattr(model, method)(plain))
+    assert (model.explain(lazy).radius == model.explain(plain).radius).all()
+    for ask in (model.predict, model.explain, lambda d: model.score(d, "kind")):
+        with pytest.raises(SourceError, match="no column 'width', which the model was fitted on"):
+            ask(lazy.drop(columns="width"))
+
+
+def test_the_score_of_partitions_is_computed_on_their_workers(client, labelled):
+    X, y, w = labelled
+    model = grown(9).fit(X, y)
+    w = w + np.random.default_rng(0).random(150)
+    came = []
+    gather = client._gather
+
+    async def watched(*arguments, **named):
+        found = await gather(*arguments, **named)
+        came.append(found)
+        return found
+
+    client._gather = watched
+    assert model.score(*chunked(X, y, w)) == model.score(X, y, w)
+    assert 0 < len(pickle.dumps(came)) < 2000
+    assert model.score(*chunked(X, y)) == model.score(X, y)
+    bad = w.copy()
+    bad[100] = np.nan
+    with pytest.raises(SourceError, match="In partition 3: sample_weight has nan at row 29"):
+        model.score(*chunked(X, y, bad))
+    with pytest.raises(SourceError, match=r"In partition \d: y has labels such as 0"):
+        model.score(chunked(X)[0], chunked(w.astype(int))[0] * 0)
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        model.score(*chunked(X, y, 0 * w))
+
+
 @pytest.mark.parametrize(
     ("weights", "class_weight"),
     [
@@ -342,6 +443,78 @@ def test_weights_stay_with_the_workers(client, labelled, weights, class_weight):
             one.partial_fit(X[some], y[some], sample_weight=w[some])
             two.partial_fit(lazy[0][some], lazy[1][some], sample_weight=lazy[2][some])
         same(two, one)
+
+
+def test_codes_of_labels_are_found_again_where_a_worker_was_lost(client, labelled, monkeypatch):
+    X, y, w = labelled
+    w = w + np.arange(150) / 7
+    inspect = dask.InspectPartitions.execute
+
+    def forgetful(self, holdings):
+        found = inspect(self, holdings)
+        holdings.codes.clear()
+        return found
+
+    monkeypatch.setattr(dask.InspectPartitions, "execute", forgetful)
+    settings = {"growth": "paper", "class_weight": "balanced"}
+    same(grown(9, **settings).fit(*chunked(X, y, w)), grown(9, **settings).fit(X, y, w))
+
+
+def test_a_task_of_the_cluster_may_fit(client, labelled):
+    """Even where it has the only thread of the only worker: it waits for other tasks there."""
+    X, y, w = labelled
+    expected = grown(9).fit(X, y, w)
+    client.cluster.scale(1)
+    end = time.monotonic() + 60
+    while len(client.nthreads()) > 1 and time.monotonic() < end:
+        time.sleep(0.01)
+
+    def work():
+        lazy = chunked(X, y, w)
+        model = grown(9).fit(*lazy)
+        return model.cluster_centers_, model.explain(lazy[0]).radius, model.score(*lazy)
+
+    centers, radius, score = client.submit(work, pure=False).result(timeout=120)
+    np.testing.assert_array_equal(centers, expected.cluster_centers_)
+    np.testing.assert_array_equal(radius, expected.explain(X).radius)
+    assert score == expected.score(X, y, w)
+    assert client.submit(sum, [1, 2], pure=False).result(timeout=60) == 3  # the thread is back
+
+
+@pytest.mark.parametrize("how", ["fresh", "balanced", "going on"])
+def test_what_travels_does_not_grow_with_distinct_weights(client, monkeypatch, how):
+    ask, n_bytes = Crew._ask, []
+
+    def watched(self, request_for, workers=None):
+        results = ask(self, request_for, workers)
+        asked = [request_for(one) for one in self._workers if workers is None or one in workers]
+        n_bytes.append(len(pickle.dumps((asked, results))))
+        return results
+
+    monkeypatch.setattr(Crew, "_ask", watched)
+    most = []
+    for n in (1000, 4000):
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 3, n)
+        X, w = rng.normal(size=(n, 3)) + y[:, None], rng.random(n)
+        lazy = [da.from_array(a, chunks=n // 4) for a in (X, y, w)]
+        settings = {"growth": "paper"}
+        if how == "balanced":
+            settings["class_weight"] = how
+        one, two = grown(4, **settings), grown(4, **settings)
+        if how == "going on":
+            settings["half_life"] = 100.0
+            one, two = (m.set_params(**settings).partial_fit(X[:9], y[:9]) for m in (one, two))
+        n_bytes.clear()
+        if how == "going on":
+            one.partial_fit(*lazy[:2], sample_weight=lazy[2])
+            two.partial_fit(X, y, sample_weight=w)
+        else:
+            one.fit(*lazy)
+            two.fit(X, y, w)
+        same(one, two)
+        most.append(max(n_bytes))
+    assert most[1] < most[0] + 1000  # a byte of every row were 3,000 more
 
 
 @pytest.mark.faults

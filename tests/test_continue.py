@@ -254,6 +254,12 @@ def test_a_half_life_halves():
     assert model.cluster_sizes_.tolist() == [0.5, 4.5]
 
 
+def test_all_earlier_rows_may_be_forgotten():
+    model = grown(half_life=1).fit([[0.0], [10.0]], [0, 1])
+    model.partial_fit([[1.0], [9.0], [5.0]] * 200, [0, 1, 0] * 200)
+    assert model.cluster_sizes_.sum() == 600
+
+
 def test_a_weight_of_three_ages_earlier_rows_as_three_rows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 3

@@ -1,5 +1,7 @@
 """Questions about rows that are not in memory have the answers of the same rows in memory."""
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -138,6 +140,59 @@ def test_sparse_batches(labelled):
     one, other = (condense(d, n=9, keep="exemplars") for d in (batches, lambda: [(rows, y)]))
     np.testing.assert_array_equal(one.X.toarray(), other.X.toarray())
     assert Condenser(9).fit(batches, None).estimator_.n_clusters_ == 9
+
+
+def wrong_weights(w):
+    """Weights that will not do, the block of the first that is wrong, and what is said of them."""
+    bad = w.copy()
+    bad[150] = np.nan
+    odd = r"sample_weight has nan at row {}: weights must be finite"
+    short = r"sample_weight.shape == \({},\), expected"
+    yield bad, 1, odd.format(150), odd.format(20)
+    yield w[:-1], 1, short.format(299), short.format(169)
+    yield 0 * w, None, "sample_weight is zero for every row", "sample_weight is zero for every row"
+
+
+@pytest.mark.parametrize("question", ["score", "suspects"])
+def test_wrong_weights_are_told_alike(labelled, question):
+    X, y, w = labelled
+    ask = getattr(grown(9).fit(X, y), question)
+    for weights, number, told, told_of_block in wrong_weights(w):
+        with pytest.raises(ValueError, match=f"^{told}"):
+            ask(X, y, sample_weight=weights)
+        where = "^" if number is None else f"^In batch {number}: "
+        halves = [(X[h], y[h], weights[h]) for h in (slice(0, 130), slice(130, 300))]
+        with pytest.raises(ValueError, match=where + told_of_block):
+            ask(lambda halves=halves: halves)
+
+
+def test_the_score_does_not_depend_on_blocks_or_order(labelled):
+    X, y, _ = labelled
+    w = np.random.default_rng(1).random(300) * 10.0 ** np.arange(-150, 150)
+    w[::7] *= -1  # as scikit-learn allows
+    model = grown(9).fit(X, y)
+    right = model.predict(X) == y
+    assert not right.all()
+    exact = float(sum(map(Fraction, w[right]))) / float(sum(map(Fraction, w)))
+    assert model.score(X, y, w) == exact
+    mixed = np.random.default_rng(2).permutation(300)
+    assert model.score(X[mixed], y[mixed], w[mixed]) == exact
+    for size in (1, 7, 300):
+        parts = np.split(mixed, range(size, 300, size))
+        assert model.score([(X[p], y[p], w[p]) for p in parts].__iter__) == exact
+
+
+def test_labels_of_both_kinds_are_told_alike(labelled):
+    X, y, w = labelled
+    model = grown(9).fit(X, y)
+
+    def batches():
+        return [(X[:100], y[:100], w[:100]), (X[100:], np.arange(200), w[100:])]
+
+    for ask in (model.suspects, model.score, model.calibrate):
+        with pytest.raises(SourceError, match=r"In batch 1: y has labels such as 0, but .* text"):
+            ask(batches)
+    model.explain(batches)  # which needs no labels
 
 
 def test_what_is_wrong_is_said(labelled, tmp_path):

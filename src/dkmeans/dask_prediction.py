@@ -10,11 +10,24 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.data.batches import are_batches
-from dkmeans.data.blocks import BlockSource, are_paths
-from dkmeans.data.dask_collections import check_numbers, is_dask, split_column
+from dkmeans.data.blocks import Batch, BlockSource, are_paths
+from dkmeans.data.dask_collections import (
+    DaskBlocks,
+    check_numbers,
+    fitted_columns,
+    is_dask,
+    split_column,
+)
+from dkmeans.exact.shares import WeightShare
 from dkmeans.fitted import Fitted
 from dkmeans.results.conflicts import LazyConflicts
-from dkmeans.sources.stored_rows import answer_blocks
+from dkmeans.sources.stored_rows import (
+    ScoreBatch,
+    answer_blocks,
+    labelled_blocks,
+    merged_score,
+    without_names,
+)
 
 
 def accepts_sources(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,14 +49,19 @@ def accepts_sources(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def computed_score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Compute the accuracy for a Dask collection."""
-    from sklearn.metrics import accuracy_score
+    """Compute the accuracy for a Dask collection: partitions are scored where they are."""
+    from dask import compute, delayed
 
-    X, y = split_column(X, y, "y")
-    X, sample_weight = split_column(X, sample_weight, "sample_weight")
-    parts = estimator.predict(X), y, sample_weight
-    predicted, y, sample_weight = (p.compute() if is_dask(p) else p for p in parts)
-    return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+    blocks = labelled_blocks(estimator, X, y, sample_weight)
+    assert isinstance(blocks, DaskBlocks)
+    small = without_names(estimator)
+    small.n_threads = estimator.n_threads or 1  # partitions are scored in parallel
+    model, score = delayed(small, traverse=False), delayed(_score_partition)
+    return merged_score(compute(*[score(model, batch) for batch in blocks.batches]))
+
+
+def _score_partition(model: Any, batch: Batch) -> tuple[WeightShare, bool] | None:
+    return ScoreBatch(model)(batch)
 
 
 def with_lazy_labels(estimator: Any, fitted: Fitted, X: Any, y: Any, weight: Any) -> Fitted:
@@ -93,6 +111,7 @@ def _map_partitions(estimator: Any, question: _Question, X: Any) -> Any:
     """Call a method for each partition on its worker."""
     from dask import delayed
 
+    X = fitted_columns(X, getattr(estimator, "feature_names_in_", None))
     check_numbers(X)
     is_table = hasattr(X, "columns")
     small = _without_training_state(estimator)

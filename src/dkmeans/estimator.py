@@ -32,7 +32,8 @@ from dkmeans.data import validation
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows, threads_of
-from dkmeans.data.value_checks import as_labels, check_sample_weight
+from dkmeans.data.value_checks import as_labels, check_sample_weight, check_weights
+from dkmeans.exact.shares import WeightShare
 from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
 from dkmeans.fitted import Fitted, Predictor
@@ -461,13 +462,20 @@ class DiscriminativeKMeans(
         -------
         accuracy : float
         """
+        check_is_fitted(self)
         if is_dask(X):
             return computed_score(self, X, y, sample_weight)
-        check_is_fitted(self)
         blocks = labelled_blocks(self, X, y, sample_weight)
         if blocks is not None:
             return score_blocks(self, blocks)
-        return float(super().score(X, as_labels(y), sample_weight))
+        from sklearn.metrics import accuracy_score
+
+        predicted, y = self.predict(X), as_labels(y)
+        share = float(accuracy_score(y, predicted))  # it checks y, too
+        if sample_weight is None:
+            return share
+        weights = check_weights(sample_weight, len(predicted), signed=True)
+        return WeightShare.of(predicted == np.ravel(y), weights).value
 
     @accepts_sources
     def predict_cluster(self, X: Any) -> npt.NDArray[np.intp]:

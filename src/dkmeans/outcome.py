@@ -139,7 +139,7 @@ def _sizes(training: Training, unit: float, prototypes: Prototypes, earlier: Ear
 
 
 def _training_classes(training: Training) -> TrainingClasses | None:
-    if training.counts is not None:  # they stay with the workers
+    if training.elsewhere is not None:  # they stay with the workers
         return None
     codes = training.y.astype(np.min_scalar_type(len(training.classes)))
     return TrainingClasses(codes, training.factors)

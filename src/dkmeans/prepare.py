@@ -29,7 +29,6 @@ from dkmeans.geometry import (
 from dkmeans.growth.rules import Continuation, FirstMetric, Rules
 from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.tally import exact_totals
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.checkpoint import Journal
@@ -229,14 +228,8 @@ def _start(
     """Return the prototypes to start from, with what they remember of earlier rows."""
     earlier = before.earlier_rows.recoded(np.searchsorted(training.classes, before.classes))
     if how is Continuation.NEW_ROWS and estimator.half_life is not None:
-        earlier = earlier.forgetting(0.5 ** (_total_weight(training) / estimator.half_life))
+        earlier = earlier.forgetting(0.5 ** (training.total_weight / estimator.half_life))
     return Start(before.prototypes_among(training.classes), earlier)
-
-
-def _total_weight(training: validation.Training) -> float:
-    """Sum the weights of all rows; a weight of 3 is the row three times."""
-    one_group = np.zeros(len(training.y), dtype=np.intp)
-    return float(exact_totals(one_group, training.sample_weight, 1, training.counts)[0])
 
 
 def _rules(

@@ -27,6 +27,7 @@ class Batch:
     y: npt.NDArray[Any]
     weight: npt.NDArray[Any] | None
     where: str  # where they come from, for messages
+    label_dtype: np.dtype[Any] | None = None  # of the labels as they were given, if not that of y
 
 
 class Digest(NamedTuple):

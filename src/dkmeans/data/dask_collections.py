@@ -1,6 +1,8 @@
 """Dask arrays and dataframes: one delayed batch per partition."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -15,6 +17,28 @@ from dkmeans.data.blocks import Batch, BlockSource, SourceError, csr_of_block, l
 def is_dask(X: Any) -> bool:
     """Tell whether X is a Dask collection, without importing Dask."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+@contextmanager
+def room_for_tasks() -> Iterator[None]:
+    """Let the worker run other tasks meanwhile, if this is called in a task of a cluster.
+
+    The partitions that the task waits for may have to be computed by the same worker.
+    """
+    if "distributed" not in sys.modules:
+        yield
+        return
+    from distributed import rejoin, secede
+
+    try:
+        secede()
+    except (ValueError, AttributeError, KeyError):  # no task, or one that has done so before
+        yield
+        return
+    try:
+        yield
+    finally:
+        rejoin()
 
 
 class DaskBlocks(BlockSource):
@@ -119,6 +143,27 @@ def check_numbers(X: Any) -> None:
         )
 
 
+def fitted_columns(X: Any, names: Any, more: Sequence[Any] = ()) -> Any:
+    """Take the columns of a dataframe that a model was fitted on, and those of labels and weights.
+
+    Parameters
+    ----------
+    X : Dask array or dataframe
+        Arrays are returned as they are.
+    names : array or None
+        Of the features; None if the model knows none.
+    more : sequence
+        Names of further columns; what is no such name is passed over.
+    """
+    if names is None or not hasattr(X, "columns"):
+        return X
+    missing = [name for name in names if name not in X.columns]
+    if missing:
+        raise SourceError(f"X has no column {missing[0]!r}, which the model was fitted on.")
+    more = [name for name in more if isinstance(name, str) and name in X.columns]
+    return X[list(dict.fromkeys([*names.tolist(), *more]))]
+
+
 def split_column(X: Any, column: Any, name: str) -> tuple[Any, Any]:
     """Split a named column from a dataframe."""
     if not isinstance(column, str):
@@ -151,37 +196,60 @@ def _check_column(X: Any, column: str, name: str) -> None:
 
 
 def _aligned(X: Any, column: Any, name: str) -> Any:
-    """Partition a column as X is partitioned; None for each partition if there is none."""
+    """Partition a column as X is partitioned; None for each partition if there is none.
+
+    Partitions of which nothing is known are taken to belong together if there are as many of them.
+    Otherwise their numbers of rows are computed.
+    """
     n = X.npartitions
     if column is None:
         return [None] * n
     if is_dask(column):
-        known = hasattr(X, "chunks") and hasattr(column, "chunks")
-        if known and not np.isnan([*X.chunks[0], *column.chunks[0]]).any():
-            if column.shape[0] != X.shape[0]:
-                raise SourceError(f"X has {X.shape[0]} rows, but {name} has {column.shape[0]}.")
-            column = column.rechunk((X.chunks[0],))
-        if column.npartitions != n:
-            raise SourceError(
-                f"X has {n} partitions, but {name} has {column.npartitions}: cut both alike, for "
-                "instance by taking them from the same dataframe."
-            )
-        return column
+        if not (_has_sizes(X) or _has_sizes(column)) and column.npartitions == n:
+            return column
+        sizes, own_sizes = _sizes(X), _sizes(column)
+        _check_rows(sum(sizes), sum(own_sizes), name)
+        return column if sizes == own_sizes else _recut(column, own_sizes, sizes)
     column = np.asarray(column)
     sizes = _sizes(X)
-    if sum(sizes) != len(column):
-        raise SourceError(f"X has {sum(sizes)} rows, but {name} has {len(column)}.")
+    _check_rows(sum(sizes), len(column), name)
     ends = np.cumsum(sizes)
     return [column[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
+def _check_rows(n_rows: int, length: int, name: str) -> None:
+    if n_rows != length:
+        raise SourceError(f"X has {n_rows} rows, but {name} has {length}.")
+
+
+def _has_sizes(X: Any) -> bool:
+    """Return whether the numbers of rows are known without computing anything."""
+    return hasattr(X, "chunks") and not np.isnan(X.chunks[0]).any()
+
+
 def _sizes(X: Any) -> list[int]:
-    if hasattr(X, "chunks"):
-        if np.isnan(X.chunks[0]).any():
-            X = X.copy()
-            X.compute_chunk_sizes()
-        return [int(size) for size in X.chunks[0]]
-    return [int(size) for size in X.map_partitions(len).compute()]
+    """Return the number of rows of each partition, and compute those that are not known."""
+    if not hasattr(X, "chunks"):
+        return [int(size) for size in X.map_partitions(len).compute()]
+    if not _has_sizes(X):
+        X = X.copy()
+        X.compute_chunk_sizes()
+    return [int(size) for size in X.chunks[0]]
+
+
+def _recut(column: Any, sizes: list[int], wanted: list[int]) -> Any:
+    """Cut a column into partitions of other sizes, as a Dask array."""
+    import dask.array as da
+    from dask import delayed
+
+    if not _has_sizes(column):
+        as_array = delayed(np.asarray, pure=True)
+        parts = zip(_delayed(column), sizes, strict=True)
+        dtype = column.dtype if isinstance(column.dtype, np.dtype) else np.dtype(object)
+        column = da.concatenate(
+            [da.from_delayed(as_array(part), (size,), dtype) for part, size in parts]
+        )
+    return column.rechunk((tuple(wanted),))
 
 
 @dataclass(frozen=True)
@@ -212,13 +280,14 @@ class ReadPartition:
         weight = weight if self.weight is None else X[self.weight]
         taken = [name for name in (self.label, self.weight) if name is not None]
         X = _values(X.drop(columns=taken) if taken else X, where)
-        y = _labels(y, where)
+        y, label_dtype = _labels(y, where)
         if y.shape != X.shape[:1]:
             raise SourceError(
                 f"X has {X.shape[0]} rows in {where}, but y has the shape {y.shape}: one label per "
                 "row is needed."
             )
-        return Batch(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), where)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        return Batch(X, y, weight, where, label_dtype)
 
 
 def _values(X: Any, where: str) -> Any:
@@ -231,9 +300,12 @@ def _values(X: Any, where: str) -> Any:
     return csr_of_block(X, where)
 
 
-def _labels(y: Any, where: str) -> Any:
+def _labels(y: Any, where: str) -> tuple[Any, np.dtype[Any] | None]:
+    """Return labels, and their type if they were objects, of which text is made."""
     if hasattr(y, "isna") and y.isna().any():
         count = int(y.isna().sum())
         raise SourceError(f"{count} labels are missing in {where}: drop these rows.")
     labels = labels_of_block(y, where)
-    return labels.astype(str) if labels.dtype == object else labels
+    if labels.dtype != object:
+        return labels, None
+    return labels.astype(str), labels.dtype

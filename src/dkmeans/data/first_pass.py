@@ -1,6 +1,6 @@
 """The first pass over blocks: check them, and keep their labels and weights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, BlockSource, Digest, SourceError, as_floats
+from dkmeans.data.row_weights import WeightFacts, WeightsElsewhere
 from dkmeans.data.value_checks import (
     as_labels,
     check_same_kind,
@@ -20,7 +21,7 @@ from dkmeans.data.value_checks import (
     finite_range,
 )
 from dkmeans.growth.rules import Continuation
-from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.block import Floats, Matrix
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class BlockSummary:
     codes: npt.NDArray[np.integer]  # index of the label of each row among these
     weight: npt.NDArray[Any] | None
     largest: float  # largest magnitude of a value
-    counts: Indices | None = None  # number of rows with each label and weight; None means one
+    facts: WeightFacts | None = None  # of the labels, if the rows are not here
 
     @classmethod
     def of(cls, batch: Batch, X: Matrix, largest: float) -> "BlockSummary":
@@ -47,23 +48,18 @@ class BlockSummary:
                 f"In {batch.where}: labels must be all text or all numbers, with none missing "
                 f"({error}): drop or rename the others."
             ) from error
+        labels = labels.astype(batch.label_dtype or labels.dtype, copy=False)
         sparse = sp.issparse(X)
         n_values = X.nnz if sparse else X.size
         small = labels, codes.astype(np.int32, copy=False).ravel(), batch.weight
         return cls(batch.where, X.shape, sparse, n_values, *small, largest)
 
-    def distinct(self) -> tuple["BlockSummary", npt.NDArray[np.integer]]:
-        """Count rows with the same label and weight, and return the entry of each row, too."""
-        if self.weight is None:
-            codes = np.arange(len(self.labels), dtype=np.int32)
-            counts = np.bincount(self.codes, minlength=len(codes))
-            return replace(self, codes=codes, counts=counts), self.codes
-        weights, at = np.unique(self.weight, return_inverse=True)
-        keys = self.codes.astype(np.intp) * len(weights) + at.ravel()
-        found, entries, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        codes = (found // len(weights)).astype(np.int32)
-        few = replace(self, codes=codes, weight=weights[found % len(weights)], counts=counts)
-        return few, entries.ravel().astype(np.int32)
+    def by_label(self) -> tuple["BlockSummary", npt.NDArray[np.integer]]:
+        """Keep one entry per label, of its heaviest row; return the entry of each row, too."""
+        facts = WeightFacts.of(self.codes, self.weight, len(self.labels))
+        weight = None if self.weight is None else facts.high
+        codes = np.arange(len(self.labels), dtype=np.int32)
+        return replace(self, codes=codes, weight=weight, facts=facts), self.codes
 
 
 def distinct_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
@@ -97,9 +93,9 @@ class FirstPass:
         self._dtype = None if self._is_fresh else estimator._fitted.prototypes.centers.dtype
         self.sparse = False
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they come
+        self._label_dtypes: set[np.dtype[Any]] = set()
         self._y: list[npt.NDArray[np.int32]] = []
         self._weights: list[Floats] = []
-        self._counts: list[Indices] = []
         self._digests: list[Digest] = []
         self._largest, self._n_values = 0.0, 0
 
@@ -165,11 +161,10 @@ class FirstPass:
                 self._weights.append(check_weights(seen.weight, len(seen.codes)))
             except ValueError as error:
                 raise SourceError(f"In {seen.where}: {error}") from error
+        self._label_dtypes.add(seen.labels.dtype)
         labels = seen.labels.tolist()
         codes = [self._codes.setdefault(label, len(self._codes)) for label in labels]
         self._y.append(np.array(codes, dtype=np.int32)[seen.codes])
-        if seen.counts is not None:
-            self._counts.append(seen.counts)
         self._largest = max(self._largest, seen.largest)
         self._n_values += seen.n_values
         self.sizes.append(seen.shape[0])
@@ -206,8 +201,21 @@ class FirstPass:
                 "alike."
             )
 
-    def training(self, reach: float, classes: Any) -> validation.Training:
-        """Combine the summaries of all blocks."""
+    def training(
+        self,
+        reach: float,
+        classes: Any,
+        weights_of: Callable[[npt.NDArray[np.int32], int], WeightsElsewhere] | None = None,
+    ) -> validation.Training:
+        """Combine the summaries of all blocks.
+
+        Parameters
+        ----------
+        reach, classes : as in `validation.check_training`
+        weights_of : callable, optional
+            Given the class of each entry and the number of classes, returns the weights of rows
+            that are not here.
+        """
         if not self.sizes:
             raise SourceError("Found no rows: at least one is needed.")
         estimator, dtype = self._estimator, self._dtype
@@ -215,7 +223,8 @@ class FirstPass:
         seen = as_labels(list(self._codes))
         # Labels that are few beside the rows are there more than once, and so are they here.
         check_classification_targets(np.tile(seen, 1 if 2 * len(seen) > sum(self.sizes) else 2))
-        found = np.unique(seen)
+        # The type that an array of all labels would have.
+        found = np.unique(seen).astype(np.result_type(*self._label_dtypes))
         known = [] if self._is_fresh else [estimator.classes_]
         if classes is not None:
             known.append(np.unique(as_labels(classes)))
@@ -228,18 +237,19 @@ class FirstPass:
         np.take(place, y, out=y, mode="clip")  # without a copy
         weights = np.concatenate(self._weights) if self._weights else None
         weights = check_sample_weight(weights, len(y))
-        counts = np.concatenate(self._counts) if self._counts else None
         shape = sum(self.sizes), self.n_features
         allows_euclidean = validation.check_reach(
             estimator, shape, dtype, self._largest, reach, self._how
         )
-        by_class = class_weights(estimator.class_weight, found, y, weights, counts)
+        elsewhere = None if weights_of is None else weights_of(y, len(found))
+        sums = None if elsewhere is None else elsewhere.sums
+        by_class = class_weights(estimator.class_weight, found, y, weights, sums)
         names: dict[str, Any] = {"n_features_in_": self.n_features}
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
         about = names, dtype, self._n_values
         training = validation.Training(
-            None, y, found, weights, by_class, *about, counts, allows_euclidean
+            None, y, found, weights, by_class, *about, elsewhere, allows_euclidean
         )
         validation.check_budget(estimator, training)
         return training

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkmeans.data.named_arrays import NamedArray
+from dkmeans.data.row_weights import ArrayWeights, RowWeights, WeightFacts, WeightsElsewhere
 from dkmeans.data.value_checks import (
     InvalidParameterError,
     as_csr,
@@ -54,9 +55,9 @@ class Training:
     names: dict[str, Any]  # n_features_in_ and, for tables, feature_names_in_
     dtype: np.dtype[np.floating]
     n_values: int  # that are stored
-    # Number of rows that each entry of y and sample_weight stands for, where these do not leave
-    # the workers; None if there is an entry for every row.
-    counts: Indices | None = None
+    # The weights of all rows, where classes and weights do not leave the workers of a cluster: y
+    # and sample_weight then have an entry for each label of a partition, of its heaviest row.
+    elsewhere: WeightsElsewhere | None = None
     allows_euclidean: bool = (
         True  # whether squared distances of the rows as they are do not overflow
     )
@@ -64,7 +65,23 @@ class Training:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.y) if self.counts is None else int(self.counts.sum())
+        return len(self.y) if self.elsewhere is None else int(self.elsewhere.facts.counts.sum())
+
+    @property
+    def row_weights(self) -> RowWeights:
+        """Weights of all rows."""
+        if self.elsewhere is not None:
+            return self.elsewhere
+        facts = WeightFacts.of(self.y, self.sample_weight, len(self.classes))
+        return ArrayWeights(self.sample_weight, self.y, facts)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; a weight of 3 is the row three times."""
+        if self.elsewhere is not None:
+            return self.elsewhere.total()
+        one_group = np.zeros(len(self.y), dtype=np.intp)
+        return float(exact_totals(one_group, self.sample_weight, 1)[0])
 
     @property
     def n_classes(self) -> int:

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
     """Refuse to mix labels that are numbers with labels that are text."""
     if (old.dtype.kind in "biuf") != (new.dtype.kind in "biuf"):
         raise ValueError(
-            f"y has labels such as {new[0]!r}, but the labels known so far are such as {old[0]!r}: "
-            "all must be numbers, or all must be text."
+            f"y has labels such as {new[:1].tolist()[0]!r}, but the labels known so far are such "
+            f"as {old[:1].tolist()[0]!r}: all must be numbers, or all must be text."
         )
 
 
@@ -236,8 +237,8 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> Floats | None:
     return weights
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Floats:
-    """Refuse weights that are not numbers >= 0, one for each row or for all."""
+def check_weights(sample_weight: Any, n_rows: int, *, signed: bool = False) -> Floats:
+    """Refuse weights that are not numbers, one for each row or for all; >= 0 unless `signed`."""
     try:
         weights = np.asarray(sample_weight)
         if weights.dtype.kind == "c":
@@ -253,11 +254,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> Floats:
         raise ValueError(
             f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
         )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(weights) & (signed | (weights >= 0))))
     if len(bad):
+        accepted = "finite" if signed else "finite and not negative"
         raise ValueError(
-            f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be finite and "
-            "not negative."
+            f"sample_weight has {weights[bad[0]]} at row {bad[0]}: weights must be {accepted}."
         )
     return weights
 
@@ -267,19 +268,20 @@ def class_weights(
     classes: npt.NDArray[Any],
     y: Indices,
     weights: Floats | None,
-    counts: Indices | None = None,
+    sums: Callable[[], Floats] | None = None,
 ) -> Floats | None:
     """Find the weight of each class, None if all are the same.
 
-    `counts` is the number of rows that each entry of y and weights stands for; None means one.
-    Weights are rounded so that a row of a whole weight is the row so many times, to the last bit.
+    `sums` sums the weights of each class, up to a constant factor, where they are not all here: y
+    and weights then have the heaviest row of each class. The result is rounded so that a row of a
+    whole weight is the row so many times, to the last bit.
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, str):
-        if weights is not None:  # near 1, so that sums do not overflow
+        if sums is None and weights is not None:  # near 1, so that sums do not overflow
             weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-        mass = exact_totals(y, weights, len(classes), counts)
+        mass = exact_totals(y, weights, len(classes)) if sums is None else sums()
         present = mass > 0
         balanced = np.zeros(len(classes))
         balanced[present] = math.fsum(mass) / (present.sum() * mass[present])

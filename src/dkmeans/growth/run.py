@@ -374,7 +374,7 @@ def _hand_down(
     they go to the nearest prototype of their class.
     """
     cell = earlier.cells(parents)
-    n_classes = int(max(children.classes.max(), earlier.classes.max())) + 1
+    n_classes = int(max(children.classes.max(), earlier.classes.max(initial=0))) + 1
     of_class = _first(children.parents * n_classes + children.classes)
     of_parent = _first(children.parents)
     alive = set(ids.tolist())

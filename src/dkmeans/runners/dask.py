@@ -23,6 +23,7 @@ from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.runners.dask_worker import (
     FIRST_SET,
+    AskPartitions,
     BuildParts,
     ConfigureParts,
     DeriveParts,
@@ -89,7 +90,7 @@ class Crew:
         """Let workers hold the partitions, and apply a function to each partition.
 
         `make` returns the function, given the number of threads per worker. The function returns
-        an entry for each row, too, which stays with the worker.
+        the code of each row's label, too, which stays with the worker.
         """
         with self._connected():
             self._workers = self._hold(range(len(self._partitions)), self._balanced)
@@ -98,6 +99,17 @@ class Crew:
         for some in self._ask_all(InspectPartitions(function)):
             found |= some
         return [found[number] for number in range(len(self._partitions))]
+
+    def ask_partitions(
+        self,
+        function: Callable[[int, Batch, npt.NDArray[np.integer]], R],
+        inspect: Inspection[object],
+    ) -> dict[int, R]:
+        """Apply a function to every partition, before parts are made; see `AskPartitions`."""
+        found: dict[int, R] = {}
+        for some in self._ask_all(Shared(AskPartitions(function, inspect))):
+            found |= some
+        return found
 
     def release(self) -> None:
         """Let the workers drop all rows.

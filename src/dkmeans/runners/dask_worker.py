@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dkmeans.data.blocks import Batch
 from dkmeans.data.dask_collections import raise_unreadable
+from dkmeans.data.row_weights import Weighting
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.kernels.threads import single_threaded_blas
@@ -30,6 +31,8 @@ FIRST_SET = 0  # number of the set of parts built from the partitions
 
 
 ReadColumns: TypeAlias = Callable[..., Batch]  # given the number of a partition and its columns
+Codes: TypeAlias = npt.NDArray[np.integer]
+Inspect: TypeAlias = Callable[[Batch], tuple[Any, Codes]]
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Holdings:
     sets: dict[int, LocalRunner] = field(default_factory=dict)  # of parts
     kept: dict[int, list[Any]] = field(default_factory=dict)  # for other workers, by call
     sample_weights: Floats | None = None  # of the rows of the first set, in the user's terms
-    entries: dict[int, npt.NDArray[np.integer]] = field(default_factory=dict)  # see `PartPlan`
+    codes: dict[int, Codes] = field(default_factory=dict)  # of labels among those of a partition
 
     def batch(self, number: int) -> Batch:
         """Return a partition; errors name it."""
@@ -53,9 +56,15 @@ class Holdings:
                 raise_unreadable(number, problem)
         return self.batches[number]
 
+    def codes_of(self, number: int, inspect: Inspect) -> Codes:
+        """Return the label of each row of a partition, as an index into those of the partition."""
+        if number not in self.codes:  # a worker was lost
+            _, self.codes[number] = inspect(self.batch(number))
+        return self.codes[number]
+
     def drop(self) -> None:
         """Drop the partitions."""
-        self.entries.clear()
+        self.codes.clear()
         self.columns.clear()
         self.batches.clear()
 
@@ -117,31 +126,41 @@ class Holder:
 
 @dataclass(frozen=True)
 class InspectPartitions(Request[dict[int, R]]):
-    """Apply a function to every partition; it returns an entry for each row, too."""
+    """Apply a function to every partition; it returns the code of each row's label, too."""
 
-    function: Callable[[Batch], tuple[R, npt.NDArray[np.integer]]]
+    function: Callable[[Batch], tuple[R, Codes]]
 
     def execute(self, holdings: Holdings) -> dict[int, R]:
-        """Return results by number of the partition, and keep the entries of the rows."""
+        """Return results by number of the partition, and keep the codes."""
         found = {}
         for number in [*holdings.batches, *holdings.columns]:
-            found[number], entries = self.function(holdings.batch(number))
-            holdings.entries[number] = entries
+            found[number], holdings.codes[number] = self.function(holdings.batch(number))
         return found
 
 
 @dataclass(frozen=True)
-class PartPlan:
-    """Data of a part, besides the rows of its partition.
+class AskPartitions(Request[dict[int, R]]):
+    """Apply a function to every partition, given its number and the codes of its rows, too."""
 
-    Classes and weights have one value for each entry of the partition: rows with the same label
-    and weight share an entry.
-    """
+    function: Callable[[int, Batch, Codes], R]
+    inspect: Inspect  # finds the codes where they are not known
+
+    def execute(self, holdings: Holdings) -> dict[int, R]:
+        """Return results by number of the partition."""
+        return {
+            number: self.function(
+                number, holdings.batch(number), holdings.codes_of(number, self.inspect)
+            )
+            for number in [*holdings.batches, *holdings.columns]
+        }
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """What a part has besides its partition: its first row, and the class of each label."""
 
     start: int
     classes: npt.NDArray[np.int32]
-    weights: Floats | None
-    sample_weights: Floats | None  # in the user's terms
 
 
 @dataclass(frozen=True)
@@ -155,7 +174,9 @@ class BuildParts(Request[None]):
     prepare : callable
         Converts a partition to rows.
     inspect : callable
-        Finds the entries of the rows of a partition, where they are not known.
+        Finds the codes of the rows of a partition, where they are not known.
+    weighting : Weighting or None
+        None means that all weights are 1.
     n_classes, memory_mb : of all parts
     n_threads : int or None
         None means those of the worker.
@@ -163,7 +184,8 @@ class BuildParts(Request[None]):
 
     plans: dict[int, PartPlan]
     prepare: Callable[[Batch], Matrix]
-    inspect: Callable[[Batch], tuple[Any, npt.NDArray[np.integer]]]
+    inspect: Inspect
+    weighting: Weighting | None
     n_classes: int
     n_threads: int | None
     memory_mb: float | None
@@ -173,21 +195,20 @@ class BuildParts(Request[None]):
         parts, sample_weights = [], []
         for number, plan in sorted(self.plans.items()):
             batch = holdings.batch(number)
-            entries = holdings.entries.pop(number, None)
-            if entries is None:  # a worker was lost
-                _, entries = self.inspect(batch)
+            classes = plan.classes[holdings.codes_of(number, self.inspect)].astype(np.intp)
+            weighting = self.weighting
             part = Part.of(
                 self.prepare(batch),
-                plan.classes[entries].astype(np.intp),
-                None if plan.weights is None else plan.weights[entries],
+                classes,
+                None if weighting is None else weighting.of(batch.weight, classes),
                 n_classes=self.n_classes,
                 start=plan.start,
                 n_threads=self.n_threads or 1,
                 memory_mb=self.memory_mb,
             )
             parts.append(part)
-            if plan.sample_weights is not None:
-                sample_weights.append(plan.sample_weights[entries])
+            if batch.weight is not None:
+                sample_weights.append(batch.weight)
         holdings.sample_weights = np.concatenate(sample_weights) if sample_weights else None
         holdings.sets = {FIRST_SET: LocalRunner([Part.joined(parts)] if parts else [])}
         holdings.drop()

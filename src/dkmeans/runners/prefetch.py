@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -12,6 +13,7 @@ T = TypeVar("T")
 def prefetched(blocks: Iterable[T]) -> Iterator[Iterator[T]]:
     """Iterate in another thread, one block ahead; errors there are raised here."""
     source = iter(blocks)
+    context = copy_context()  # has the Dask client that is active here
 
     def fetch() -> list[T]:
         for block in source:
@@ -19,9 +21,9 @@ def prefetched(blocks: Iterable[T]) -> Iterator[Iterator[T]]:
         return []  # the end
 
     def arrive(executor: ThreadPoolExecutor) -> Iterator[T]:
-        following = executor.submit(fetch)
+        following = executor.submit(context.run, fetch)
         while block := following.result():
-            following = executor.submit(fetch)
+            following = executor.submit(context.run, fetch)
             yield block.pop()
 
     with ThreadPoolExecutor(1, thread_name_prefix="dkmeans-reader") as executor:

@@ -11,16 +11,17 @@ from distributed import Client, get_client
 
 from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, SourceError
-from dkmeans.data.dask_collections import DaskBlocks
+from dkmeans.data.dask_collections import DaskBlocks, room_for_tasks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
+from dkmeans.data.row_weights import WeightFacts, Weighting
 from dkmeans.data.value_checks import check_weights, finite_range
 from dkmeans.geometry import Geometry, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
-from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
 from dkmeans.runners.dask_worker import BuildParts, PartPlan
 from dkmeans.runners.partitions import Partitions
+from dkmeans.sources.cluster_weights import ClusterWeights
 from dkmeans.sources.out_of_core import cuts
 
 
@@ -60,7 +61,7 @@ class SummarizePartition:
     n_threads: int
 
     def __call__(self, batch: Batch) -> tuple[PartitionSummary, npt.NDArray[np.integer]]:
-        """Check the values, and return the summary and the entry of each row."""
+        """Check the values, and return the summary and the code of each row's label."""
         X, error, largest = batch.X, "", 0.0
         try:
             largest = finite_range(X, self.names, self.n_threads) if X.shape[0] else 0.0
@@ -69,8 +70,8 @@ class SummarizePartition:
         except ValueError as problem:
             error = str(problem)
             batch = replace(batch, weight=None)  # there may be too few weights
-        seen, entries = BlockSummary.of(batch, X, largest).distinct()
-        return PartitionSummary(seen, X.dtype, error), entries
+        seen, codes = BlockSummary.of(batch, X, largest).by_label()
+        return PartitionSummary(seen, X.dtype, error), codes
 
 
 @dataclass(frozen=True)
@@ -81,32 +82,30 @@ class ClusterStream:
     crew: Crew
     numbers: list[int]  # indices of the non-empty partitions
     sizes: list[int]  # their numbers of rows
-    n_entries: list[int]  # their numbers of different labels and weights
+    weights: ClusterWeights
     inspect: SummarizePartition
     geometry: Geometry
     n_threads: int | None
 
     def runner(
-        self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
+        self,
+        weighting: Weighting | None,
+        *,
+        n_classes: int,
+        n_threads: int,
+        memory_mb: float | None,
     ) -> DaskRunner:
         """Build parts from the partitions; passes use the threads of the workers."""
-        y, given = self.training.y, self.training.sample_weight
         plans = {
-            number: PartPlan(
-                rows.start,
-                y[cut].astype(np.int32),
-                None if weights is None else weights[cut],
-                None if given is None else given[cut],
-            )
-            for number, rows, cut in zip(
-                self.numbers, cuts(self.sizes), cuts(self.n_entries), strict=True
-            )
+            number: PartPlan(rows.start, self.weights.classes[number])
+            for number, rows in zip(self.numbers, cuts(self.sizes), strict=True)
         }
         return self.crew.build(
             BuildParts(
                 plans,
                 PrepareRows(self.training.dtype, self.geometry),
                 self.inspect,
+                weighting,
                 n_classes=n_classes,
                 n_threads=self.n_threads,
                 memory_mb=memory_mb,
@@ -115,8 +114,7 @@ class ClusterStream:
 
     def sum_cells(self, n_cells: int) -> Floats:
         """Sum the weights of the rows of each cell, in the user's terms."""
-        weights = self.training.sample_weight
-        grid = None if weights is None else TotalsGrid.of(weights, self.training.n_rows)
+        grid = self.weights.grid() if self.weights.are_given else None
         return self.crew.sample_weights(grid, n_cells)
 
 
@@ -143,10 +141,12 @@ def scan_partitions(
     The workers drop the rows when `ending` is closed. Further parameters are those of
     `validation.check_training`.
     """
+    ending.enter_context(room_for_tasks())
     crew = Crew(client, Partitions.of(client, blocks))
     ending.callback(crew.release)
     look = FirstPass(estimator, blocks.names, how)
-    numbers, n_entries = [], []
+    numbers, facts = [], []
+    are_given = False
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
     found = crew.inspect(partial(SummarizePartition, names))
     for number, one in enumerate(found):
@@ -160,9 +160,19 @@ def scan_partitions(
         look.check_alike(seen.where, seen.shape, one.dtype, seen.sparse)
         look.note(seen)
         numbers.append(number)
-        n_entries.append(len(seen.codes))
-    training = look.training(reach, classes)
-    geometry = reading_geometry(estimator.metric)
+        assert seen.facts is not None
+        facts.append(seen.facts)
+        are_given = seen.weight is not None
     inspect = SummarizePartition(names, threads_per_worker(client))
-    about = numbers, look.sizes, n_entries, inspect
-    return ClusterStream(training, crew, *about, geometry, estimator.n_threads)
+
+    def weights_of(y: npt.NDArray[np.int32], n_classes: int) -> ClusterWeights:
+        every = [y[cut] for cut in cuts([len(one.counts) for one in facts])]
+        by_number = dict(zip(numbers, every, strict=True))
+        merged = WeightFacts.merged(facts, y, n_classes)
+        return ClusterWeights(crew, inspect, by_number, merged, are_given)
+
+    training = look.training(reach, classes, weights_of)
+    geometry, n_threads = reading_geometry(estimator.metric), estimator.n_threads
+    weights = training.elsewhere
+    assert isinstance(weights, ClusterWeights)
+    return ClusterStream(training, crew, numbers, look.sizes, weights, inspect, geometry, n_threads)

@@ -19,9 +19,10 @@ from dkmeans.data.memory_maps import (
     mapped_parts,
     open_map,
 )
+from dkmeans.data.row_weights import Weighting
 from dkmeans.geometry import Euclidean, reading_geometry
 from dkmeans.growth.rules import Continuation
-from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.block import Matrix
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
 from dkmeans.runners.prefetch import prefetched
@@ -45,9 +46,17 @@ class Stream:
     read: Callable[[], AbstractContextManager[Iterator[Matrix]]]  # iterates over the blocks again
 
     def runner(
-        self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
+        self,
+        weighting: Weighting | None,
+        *,
+        n_classes: int,
+        n_threads: int,
+        memory_mb: float | None,
     ) -> SweepRunner:
         """Build parts, which hold rows only while their block is being read."""
+        weights = None
+        if weighting is not None:
+            weights = weighting.of(self.training.sample_weight, self.training.y)
 
         def parts() -> Iterator[tuple[Part, RowState]]:
             for cut in cuts(self.sizes):

@@ -6,6 +6,7 @@ those for the same rows in memory, bit for bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,16 @@ from dkmeans.data.blocks import (
     as_floats,
     rows_per_block,
 )
-from dkmeans.data.dask_collections import DaskBlocks, is_dask, read_partitions
+from dkmeans.data.dask_collections import (
+    DaskBlocks,
+    fitted_columns,
+    is_dask,
+    read_partitions,
+    room_for_tasks,
+)
 from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_map
-from dkmeans.data.value_checks import check_same_kind
+from dkmeans.data.value_checks import check_same_kind, check_weights
+from dkmeans.exact.shares import WeightShare
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.prefetch import prefetched
 from dkmeans.runners.row_store import RowStore, disk_limit
@@ -81,7 +89,8 @@ def training_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Store
         blocks = open_blocks(X, y, sample_weight, estimator.memory_mb)
     if blocks is None:
         return None
-    found = _stored(estimator, _as_floats, blocks)
+    with _room(X):
+        found = _stored(estimator, _as_floats, blocks)
     return StoredBlocks(found, blocks.names, estimator.memory_mb)
 
 
@@ -105,7 +114,8 @@ def labelled_rows(
     blocks = labelled_blocks(estimator, X, y, sample_weight)
     if blocks is None:
         return QuestionRows(check(estimator, X), y, sample_weight)
-    return _stored(without_names(estimator), check, blocks)
+    with _room(X):
+        return _stored(without_names(estimator), check, blocks)
 
 
 def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> BlockSource | None:
@@ -116,10 +126,7 @@ def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Block
     names = getattr(estimator, "feature_names_in_", None)
     blocks: BlockSource | None
     if is_dask(X):
-        kept = [name for name in (y, sample_weight) if isinstance(name, str)]
-        if hasattr(X, "columns") and names is not None:
-            X = X[[*names.tolist(), *kept]]
-        blocks = DaskBlocks(X, y, sample_weight)
+        blocks = DaskBlocks(fitted_columns(X, names, (y, sample_weight)), y, sample_weight)
     elif are_paths(X) and isinstance(y, str) and not is_array_file(X):
         from dkmeans.data.tables import TableBlocks  # needs pyarrow
 
@@ -133,7 +140,7 @@ def labelled_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Block
 
 
 def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any) -> QuestionRows:
-    """Do the same for rows that need no labels; those that blocks have are left out.
+    """Do the same for rows that need no labels; labels and weights of blocks are left out.
 
     Of a table on disk or a Dask dataframe, the columns that the estimator was fitted on are taken.
     """
@@ -142,7 +149,9 @@ def unlabelled_rows(estimator: Any, check: Callable[[Any, Any], Matrix], X: Any)
     batches = _unlabelled_blocks(estimator, X)
     if batches is None:
         return QuestionRows(check(estimator, X), None, None)
-    return _stored(without_names(estimator), check, batches)
+    rows_alone = (replace(batch, y=_NONE, weight=None) for batch in batches)
+    with _room(X):
+        return _stored(without_names(estimator), check, rows_alone)
 
 
 def answer_blocks(
@@ -177,11 +186,9 @@ def answer_blocks(
 def _unlabelled_blocks(estimator: Any, X: Any) -> Iterable[Batch] | None:
     """Open rows that are not in memory; None if they are."""
     names = getattr(estimator, "feature_names_in_", None)
-    if is_dask(X) and hasattr(X, "columns") and names is not None:
-        X = X[names.tolist()]
     found: Iterator[tuple[Matrix, str]]
     if is_dask(X):
-        found = read_partitions(X)
+        found = read_partitions(fitted_columns(X, names))
     elif are_paths(X):
         from dkmeans.data.feature_tables import read_features  # needs pyarrow
 
@@ -198,26 +205,40 @@ def _unlabelled_blocks(estimator: Any, X: Any) -> Iterable[Batch] | None:
 
 def score_blocks(estimator: Any, blocks: BlockSource) -> float:
     """Return the share of the weight of labelled rows whose predicted class is correct."""
-    model, correct, weights = without_names(estimator), [], []
+    score = ScoreBatch(without_names(estimator))
     with prefetched(blocks) as batches:
-        for batch in batches:
-            n_rows = batch.X.shape[0]
-            if not n_rows:
-                continue
-            check_same_kind(estimator.classes_, batch.y)
-            try:
-                correct.append(model.predict(batch.X) == batch.y)
-            except ValueError as problem:
-                raise SourceError(f"In {batch.where}: {problem}") from problem
-            if batch.weight is not None:
-                weights.append(np.broadcast_to(batch.weight, n_rows))
-    if not correct:
+        return merged_score([score(batch) for batch in batches])
+
+
+@dataclass(frozen=True)
+class ScoreBatch:
+    """Compares the predicted classes of labelled rows with their labels."""
+
+    model: Any  # as `without_names` returns it
+
+    def __call__(self, batch: Batch) -> tuple[WeightShare, bool] | None:
+        """Return the weight that is right, and whether there are weights; None without rows."""
+        n_rows = batch.X.shape[0]
+        if not n_rows:
+            return None
+        try:
+            check_same_kind(self.model.classes_, batch.y)
+            right, weights = self.model.predict(batch.X) == batch.y, batch.weight
+            if weights is not None:
+                weights = check_weights(weights, n_rows, signed=True)
+        except ValueError as problem:
+            raise SourceError(f"In {batch.where}: {problem}") from problem
+        return WeightShare.of(right, weights), weights is not None
+
+
+def merged_score(scores: Iterable[tuple[WeightShare, bool] | None]) -> float:
+    """Combine the scores of all blocks."""
+    found = [score for score in scores if score is not None]
+    if not found:
         raise SourceError("Found no rows: at least one is needed.")
-    if weights and len(weights) < len(correct):
+    if len({has_weights for _, has_weights in found}) > 1:
         raise SourceError("All blocks need weights, or none may have them.")
-    # The mean of all rows at once, as scikit-learn computes it: means of blocks would be rounded.
-    each = np.concatenate(weights) if weights else None
-    return float(np.average(np.concatenate(correct), weights=each))
+    return WeightShare.merged([share for share, _ in found]).value
 
 
 _NONE: npt.NDArray[Any] = np.empty(0)  # no labels
@@ -253,6 +274,10 @@ def _stored(
                     continue
                 try:
                     rows = check(estimator, batch.X)
+                    if labels:
+                        check_same_kind(labels[0], batch.y)
+                    if batch.weight is not None:
+                        weights.append(check_weights(batch.weight, rows.shape[0]))
                 except ValueError as problem:
                     raise SourceError(f"In {batch.where}: {problem}") from problem
                 if not store.add(rows):
@@ -263,8 +288,6 @@ def _stored(
                     )
                 n_rows += rows.shape[0]
                 labels.append(batch.y)
-                if batch.weight is not None:
-                    weights.append(np.broadcast_to(batch.weight, rows.shape[:1]))
         if not n_rows:
             raise SourceError("Found no rows: at least one is needed.")
         if weights and len(weights) < len(labels):
@@ -273,6 +296,11 @@ def _stored(
     finally:
         store.close()  # a map of the file stays
     return QuestionRows(X, np.concatenate(labels), np.concatenate(weights) if weights else None)
+
+
+def _room(X: Any) -> AbstractContextManager[None]:
+    """Make room for the tasks that read a Dask collection."""
+    return room_for_tasks() if is_dask(X) else nullcontext()
 
 
 def _slices(X: np.memmap, memory_mb: float | None) -> Iterator[tuple[npt.NDArray[Any], str]]:
