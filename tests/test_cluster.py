@@ -78,7 +78,7 @@ def held_rows(client):
                 parts += runner.parts
         return [sum(len(one.X) for one in some) for some in (partitions, parts)]
 
-    return np.sum(list(client.run(count).values()), axis=0).tolist()
+    return np.sum([[0, 0], *client.run(count).values()], axis=0).tolist()  # or no workers yet
 
 
 def are_dropped(client):
