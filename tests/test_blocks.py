@@ -27,7 +27,9 @@ from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
 from dkmeans.progress import listening
 from dkmeans.runners import merging, row_store
+from dkmeans.runners.disk_budget import DiskBudget, DiskSpaceError
 from dkmeans.runners.prefetch import prefetched
+from dkmeans.sources import out_of_core
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
@@ -151,6 +153,30 @@ def test_rows_are_read_once_if_there_is_room(labelled):
     assert times[0.01, 0] == times[0.01, 0.005] > 5
 
 
+def test_state_of_rows_comes_before_rows_in_the_budget(monkeypatch):
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    rng = np.random.default_rng(0)
+    y = np.arange(10_000) % 3
+    X = rng.normal(size=(len(y), 4)) + y[:, None]
+    state = out_of_core.PAPER_STATE_BYTES * len(X)
+    whole, times = grown(9, growth="paper").fit(X, y), []
+    for room in (0, state + X.nbytes // 2, state + X.nbytes):  # for the state, and for both
+        count = []
+
+        def read(count=count):
+            count.append(0)
+            return zip(np.split(X, 10), np.split(y, 10), strict=True)
+
+        model = grown(9, growth="paper", memory_mb=0.1, disk_mb=room / 2**20)
+        told = pytest.raises(DiskSpaceError, match=r"memory_mb or disk_mb, .* TMPDIR .*\.$")
+        with nullcontext() if room else told:
+            same(model.fit(read), whole)
+        times.append(len(count))
+    assert times[0] == 2  # to find no room for rows, and none for the state
+    assert times[1] > 5
+    assert times[2] == 1
+
+
 def test_a_full_disk_is_no_error(labelled, monkeypatch):
     X, y, _ = labelled
     written = []
@@ -205,7 +231,7 @@ def test_rows_come_back_in_blocks_of_any_size(data):
     least = data.draw(st.sampled_from([-9, 0, 9]))
     X[least > X] = 0
     kind = data.draw(st.sampled_from([np.asarray, np.asfortranarray, sp.csr_array]))
-    store = row_store.RowStore(0, 10**9)
+    store = row_store.RowStore(0, DiskBudget(10**9))
     for block in np.split(X, np.cumsum(sizes)[:-1]):
         assert store.add(kind(block))
     wanted = np.diff([0, *sorted(cuts), len(X)]).tolist()

@@ -36,6 +36,7 @@ from dkmeans.passes.results import Pieces
 from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
+from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import MERGE_BATCH, merge_all
@@ -292,7 +293,7 @@ def test_the_log_rebuilds_the_state_at_any_moment(data):
         expected = [contents(state) for state in runner.states]
         assert [contents(state) for state in other.states] == expected, task
         parts = [(p.with_rows(None), RowState.start(p.given)) for p in runner.parts]
-        sweep, before = SweepRunner(parts, read, Shelf(0)), len(reads)
+        sweep, before = SweepRunner(parts, read, Shelf(0, DiskBudget(1 << 30))), len(reads)
         sweep.configure(setting)
         sweep.replay(log.tasks())
         assert len(reads) - before <= 1
