@@ -30,6 +30,7 @@ from dkmeans.passes import (
     sampling,
     search,
 )
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.passes.results import Pieces
@@ -139,15 +140,13 @@ def refinement_tasks(dense, prototypes, setting):
     yield gradient.SumRobustPaid(3, prototypes.centers, cost, units.ones)
     yield from (gradient.BoundNear(3), gradient.SumNear(3, units.ones))
     for number, batch in ((4, 0), (5, 1)):
-        find = margin_search.FindMargins(prototypes, number, batch=margin_search.Batch(batch, 2, 7))
+        find = margin_search.FindMargins(prototypes, number, batch=Batch(batch, 2, 7))
         yield gradient.SumGradient(find, cost, cost.at(40.0), np.ones(3), units)
     yield from (margin_sums.CountMoved((4, 5), (3,)), margin_sums.BoundInertia((5, 4)))
     yield metric_gradient.FindReach(learned)
     yield metric_gradient.BoundRowGradients(3, prototypes.centers, cost)
     for number, batch in ((6, 0), (7, 1)):
-        find = margin_search.FindMargins(
-            projected, number, (number - 2,), margin_search.Batch(batch, 2, 7)
-        )
+        find = margin_search.FindMargins(projected, number, (number - 2,), Batch(batch, 2, 7))
         few = replace(units, points=columns[:, :2])
         yield metric_gradient.SumMetricGradient(find, learned, cost, cost.at(40.0), few, 30.0)
     yield margin_sums.SumWinnerWeights((7, 6), units.ones)

@@ -71,6 +71,11 @@ class RowStore:
             return False
         return True
 
+    def fits(self, X: Matrix) -> bool:
+        """Return whether the files would have room for a block."""
+        n_bytes = sum(array.nbytes for array in _arrays(X))
+        return self._budget.has(n_bytes + self._spared(self._shape[0]))
+
     def rows_per_block(self, n_bytes: int, more: int) -> int:
         """Return how many rows there are in blocks of a size, with `more` bytes per row."""
         n_rows = max(1, self._shape[0])

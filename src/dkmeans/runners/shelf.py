@@ -66,6 +66,11 @@ class Shelf:
         self._file_bytes = 0
         self._free: dict[int, list[int]] = {}  # offsets of free places, by size
 
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file."""
+        return self._file_bytes
+
     def put(self, array: Array) -> Ticket:
         """Store an array, which must not change afterwards."""
         if array.ndim != 1 or _is_slice(array):

@@ -48,7 +48,9 @@ class Stream:
     training: validation.Training
     sizes: list[int]  # rows of each block
     read: Callable[[], AbstractContextManager[Iterator[Matrix]]]  # iterates over the blocks again
-    budget: DiskBudget  # of what is kept of each row
+    budget: DiskBudget  # of temporary files
+    state_bytes: Callable[[int], int]  # of them that is for the state of so many rows, about
+    is_slow: bool = False  # whether it takes long to iterate again
 
     def runner(
         self, weights: Floats | None, *, n_classes: int, n_threads: int, memory_mb: float | None
@@ -71,7 +73,13 @@ class Stream:
 
         shelf = Shelf(_state_in_memory(memory_mb), self.budget)
         sample = int(_budget(memory_mb) * SAMPLE_BUDGET_SHARE)
-        return SweepRunner(parts(), self.read, shelf, sample)
+
+        def new_store() -> RowStore:
+            nothing = -1  # in memory
+            left = self.state_bytes(self.training.n_rows) - shelf.file_bytes
+            return RowStore(nothing, self.budget, lambda _: max(0, left))
+
+        return SweepRunner(parts(), self.read, shelf, sample, new_store if self.is_slow else None)
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
@@ -131,7 +139,7 @@ def scan_blocks(
             per_row = mapped.shape[1] * mapped.itemsize + STATE_BYTES
             sizes = _even_sizes(len(mapped), max(MIN_BLOCK_ROWS, rows_bytes // per_row))
             read_map = partial(mapped_parts, mapped, cuts(sizes))
-            return Stream(checked, sizes, lambda: nullcontext(read_map()), disk)
+            return Stream(checked, sizes, lambda: nullcontext(read_map()), disk, state_bytes)
     store = RowStore(rows_bytes, disk, state_bytes)
     ending.callback(store.close)
     look = FirstPass(estimator, blocks.names, how)
@@ -142,7 +150,7 @@ def scan_blocks(
     if kept:
         checked = training(look)
         sizes = _even_sizes(checked.n_rows, store.rows_per_block(rows_bytes, STATE_BYTES))
-        return Stream(checked, sizes, lambda: nullcontext(store.read(sizes)), disk)
+        return Stream(checked, sizes, lambda: nullcontext(store.read(sizes)), disk, state_bytes)
     look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
         for batch in batches:
@@ -154,7 +162,7 @@ def scan_blocks(
     def read_again() -> AbstractContextManager[Iterator[Matrix]]:
         return prefetched(map(geometry.rows, look.again(blocks)))
 
-    return Stream(checked, look.sizes, read_again, disk)
+    return Stream(checked, look.sizes, read_again, disk, state_bytes, is_slow=True)
 
 
 def _state_in_memory(memory_mb: float | None) -> int:
