@@ -5,11 +5,14 @@
     python benchmarks/big_data.py --large    # also a Parquet set of 5 GB: its peak of memory
     python benchmarks/big_data.py --only-driver    # the driver's memory per row on a cluster
     python benchmarks/big_data.py --only-partitions --rows 500000    # only 4, 50, 500 partitions
+    python benchmarks/big_data.py --only-refinement --rows 1000000    # only fits with refinement
 
 All fits use two cores: two threads in memory and over blocks, two workers of one thread each on the
 cluster, which is up and has the data. First 4,000,000 x 32 (float32) to 256 clusters with the
 paper's growth, in turns, best of three; then the same rows in 4, 50 and 500 partitions; then the
-default growth. What travels is what is pickled at the driver.
+default growth; then a quarter of the rows with the paper's growth and eight passes of refinement.
+There, "decoded again" has room on disk for the state of rows only, "batches kept" for nine tenths
+of the rows, too. What travels is what is pickled at the driver.
 """
 
 import argparse
@@ -36,6 +39,8 @@ NAMES = [f"x{j:03d}" for j in range(64)]
 PARTITIONS = (4, 50, 500)
 WARM_UP_ROWS = 8_000  # of a first fit, which imports what is needed
 SETUP = ("FindFacts",)  # passes made once per fit
+REFINE_PASSES = 8
+STATE_BYTES = 160  # of a row, which come first in a budget of the disk
 
 
 def save_parquet(folder, X, y, files):
@@ -153,13 +158,14 @@ class Traffic:
 
 def fit(growth, *data, **more):
     """Fit to the number of clusters that all cases have."""
-    plain = {"refine": None, "metric": "euclidean"}
-    return DiscriminativeKMeans(K, growth=growth, n_threads=2, **plain, **more).fit(*data)
+    plain = {"refine": None, "metric": "euclidean"} | more
+    return DiscriminativeKMeans(K, growth=growth, n_threads=2, **plain).fit(*data)
 
 
-def on_cluster(growth, X, y):
+def on_cluster(growth, X, y, **more):
     """Fit with as many threads as workers have."""
-    return DiscriminativeKMeans(K, growth=growth, refine=None, metric="euclidean").fit(X, y)
+    plain = {"refine": None, "metric": "euclidean"} | more
+    return DiscriminativeKMeans(K, growth=growth, **plain).fit(X, y)
 
 
 def compare(title, growth, n, client, folder, repeats):
@@ -184,6 +190,34 @@ def compare(title, growth, n, client, folder, repeats):
     rounds = len(model.history_)
     ratios = print_times(f"{title}, {n:,} x {D}, {K} clusters, {rounds} rounds", best)
     return ratios, {"in memory": lambda: fit(growth, X, y)}, place, y, best, rounds
+
+
+def refinement(client, folder, n, repeats):
+    """Fit with refinement: most passes see one of eight batches of the rows."""
+    X, y = overlapping_blobs(n, D)
+    place = folder / f"refinement-{n}"
+    place.mkdir()
+    X.tofile(place / "rows.f4")
+    tables = place / "tables"
+    save_parquet(tables, X, y, FILES)
+    dask = partitioned(client, str(place / "rows.f4"), y, D, FILES)
+    budget = min(256, X.nbytes / 2**21) / 2
+    state, rows = STATE_BYTES * n / 2**20 - budget / 4, X.nbytes / 2**20
+    grown = len(fit("paper", X, y).history_)
+    more = {"refine": "margin", "max_iter": REFINE_PASSES + grown}
+    blocks = more | {"memory_mb": budget}
+    jobs = {
+        "in memory": lambda: fit("paper", X, y, **more),
+        "Parquet": lambda: fit("paper", tables, "kind", **blocks),
+        "Parquet, decoded again": lambda: fit("paper", tables, "kind", **blocks, disk_mb=state),
+        "Parquet, batches kept": lambda: fit(
+            "paper", tables, "kind", **blocks, disk_mb=state + 0.9 * rows
+        ),
+        "Dask, two workers": lambda: on_cluster("paper", *dask, **more),
+    }
+    best, model = take_turns(jobs, repeats)
+    rounds = len(model.history_)
+    return print_times(f"Refinement, {n:,} x {D}, {K} clusters, {rounds} rounds", best)
 
 
 def partitions(client, jobs, place, y):
@@ -329,6 +363,7 @@ def everything(client, folder, n, repeats, result):
     del jobs
     ratios, *_ = compare("Default growth", "best", n, *run, repeats)
     result["ratio to in memory"]["best"] = ratios
+    result["ratio to in memory"]["refinement"] = refinement(*run, n // 4, repeats)
     result["bytes per row at the driver"] = driver_memory(client, (n // 4, n))
 
 
@@ -342,6 +377,7 @@ def main():
     parser.add_argument("--folder", help="where temporary files go")
     parser.add_argument("--only-driver", action="store_true", help="nothing but its memory")
     parser.add_argument("--only-partitions", action="store_true", help="nothing but partitions")
+    parser.add_argument("--only-refinement", action="store_true", help="nothing but refinement")
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--repeats", type=int, default=3, help="of both growths, best of them")
     arguments = parser.parse_args()
@@ -362,6 +398,9 @@ def main():
                     result["bytes per row at the driver"] = driver_memory(client, (n // 4, n))
                 elif arguments.only_partitions:
                     only_partitions(client, Path(folder), n, result)
+                elif arguments.only_refinement:
+                    found = refinement(client, Path(folder), n, arguments.repeats)
+                    result["ratio to in memory"] = {"refinement": found}
                 else:
                     everything(client, Path(folder), n, arguments.repeats, result)
         if arguments.large or arguments.only_large:

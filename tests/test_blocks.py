@@ -25,9 +25,12 @@ from pyarrow import parquet as pq
 from dkmeans.data import first_pass
 from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
+from dkmeans.growth import refine
 from dkmeans.progress import listening
 from dkmeans.runners import merging, row_store
+from dkmeans.runners.disk_budget import DiskBudget, DiskSpaceError
 from dkmeans.runners.prefetch import prefetched
+from dkmeans.sources import out_of_core
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning"),
@@ -151,6 +154,71 @@ def test_rows_are_read_once_if_there_is_room(labelled):
     assert times[0.01, 0] == times[0.01, 0.005] > 5
 
 
+def test_state_of_rows_comes_before_rows_in_the_budget(monkeypatch):
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    rng = np.random.default_rng(0)
+    y = np.arange(10_000) % 3
+    X = rng.normal(size=(len(y), 4)) + y[:, None]
+    state = out_of_core.PAPER_STATE_BYTES * len(X)
+    whole, times = grown(9, growth="paper").fit(X, y), []
+    for room in (0, state + X.nbytes // 2, state + X.nbytes):  # for the state, and for both
+        count = []
+
+        def read(count=count):
+            count.append(0)
+            return zip(np.split(X, 10), np.split(y, 10), strict=True)
+
+        model = grown(9, growth="paper", memory_mb=0.1, disk_mb=room / 2**20)
+        told = pytest.raises(DiskSpaceError, match=r"memory_mb or disk_mb, .* TMPDIR .*\.$")
+        with nullcontext() if room else told:
+            same(model.fit(read), whole)
+        times.append(len(count))
+    assert times[0] == 2  # to find no room for rows, and none for the state
+    assert times[1] > 5
+    assert times[2] == 1
+
+
+@pytest.mark.parametrize("kind", ["arrays", "CSR", "learned"])
+def test_rows_of_batches_lie_together_if_there_is_room(kind, monkeypatch):
+    """So a pass of refinement reads a slow source once or twice, not once for each batch."""
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    monkeypatch.setattr(refine, "BATCH_ROWS", 100)
+    rng = np.random.default_rng(0)
+    y, weights = rng.integers(0, 3, 900), rng.integers(1, 4, 900).astype(float)
+    X = rng.normal(size=(900, 6)) + y[:, None]
+    X[X < 0] = 0
+    X = sp.csr_array(X) if kind == "CSR" else X
+    metric = "learned" if kind == "learned" else "euclidean"
+    parameters = {"growth": "paper", "refine": "margin", "metric": metric, "max_iter": 6}
+    whole = grown(9, **parameters).fit(X, y, weights)
+    state = 4 * out_of_core.FULL_STATE_BYTES * 900
+    rows = 12 * X.nnz + 4 * 900 if kind == "CSR" else X.nbytes
+    monkeypatch.setattr(out_of_core, "FULL_STATE_BYTES", state // 900)  # parts are small here
+    times = []
+    for share in (0.0, 0.55, 0.9):
+        count, budgets, of = [], [], DiskBudget.of
+
+        def noted(disk_mb, budgets=budgets, of=of):
+            budgets.append(of(disk_mb))
+            return budgets[-1]
+
+        def read(count=count):
+            count.append(0)
+            return batches(X, y, weights, [300, 200, 0, 400])()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DiskBudget, "of", noted)
+            disk_mb = (state + share * rows) / 2**20
+            same(grown(9, **parameters, memory_mb=0.01, disk_mb=disk_mb).fit(read), whole)
+        assert all(budget.has(budget.limit) for budget in budgets)
+        times.append(len(count))
+    assert times[2] > 1
+    n_passes = int((whole.history_.phase == "refine").sum()) - 1  # the last one is all rows
+    assert n_passes > 3
+    assert times[0] - times[1] >= 5 * n_passes
+    assert times[0] - times[2] >= 6 * n_passes
+
+
 def test_a_full_disk_is_no_error(labelled, monkeypatch):
     X, y, _ = labelled
     written = []
@@ -205,7 +273,7 @@ def test_rows_come_back_in_blocks_of_any_size(data):
     least = data.draw(st.sampled_from([-9, 0, 9]))
     X[least > X] = 0
     kind = data.draw(st.sampled_from([np.asarray, np.asfortranarray, sp.csr_array]))
-    store = row_store.RowStore(0, 10**9)
+    store = row_store.RowStore(0, DiskBudget(10**9))
     for block in np.split(X, np.cumsum(sizes)[:-1]):
         assert store.add(kind(block))
     wanted = np.diff([0, *sorted(cuts), len(X)]).tolist()

@@ -15,7 +15,7 @@ from dkmeans.growth import refine
 from dkmeans.growth.descent import Model
 from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")

@@ -24,7 +24,7 @@ from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.rules import FirstMetric, Rules
 from dkmeans.growth.run import Run
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.prototypes import Prototypes
 from dkmeans.runners.local import LocalRunner
 

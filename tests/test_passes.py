@@ -30,12 +30,14 @@ from dkmeans.passes import (
     sampling,
     search,
 )
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.contract import Effect, Pass
 from dkmeans.passes.part import Setting
 from dkmeans.passes.results import Pieces
 from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
+from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import MERGE_BATCH, merge_all
@@ -140,15 +142,13 @@ def refinement_tasks(dense, prototypes, setting):
     yield gradient.SumRobustPaid(3, prototypes.centers, cost, units.ones)
     yield from (gradient.BoundNear(3), gradient.SumNear(3, units.ones))
     for number, batch in ((4, 0), (5, 1)):
-        find = margin_search.FindMargins(prototypes, number, batch=margin_search.Batch(batch, 2, 7))
+        find = margin_search.FindMargins(prototypes, number, batch=Batch(batch, 2, 7))
         yield gradient.SumGradient(find, cost, cost.at(40.0), np.ones(3), units)
     yield from (margin_sums.CountMoved((4, 5), (3,)), margin_sums.BoundInertia((5, 4)))
     yield metric_gradient.FindReach(learned)
     yield metric_gradient.BoundRowGradients(3, prototypes.centers, cost)
     for number, batch in ((6, 0), (7, 1)):
-        find = margin_search.FindMargins(
-            projected, number, (number - 2,), margin_search.Batch(batch, 2, 7)
-        )
+        find = margin_search.FindMargins(projected, number, (number - 2,), Batch(batch, 2, 7))
         few = replace(units, points=columns[:, :2])
         yield metric_gradient.SumMetricGradient(find, learned, cost, cost.at(40.0), few, 30.0)
     yield margin_sums.SumWinnerWeights((7, 6), units.ones)
@@ -294,7 +294,7 @@ def test_the_log_rebuilds_the_state_at_any_moment(data):
         expected = [contents(state) for state in runner.states]
         assert [contents(state) for state in other.states] == expected, task
         parts = [(p.with_rows(None), RowState.start(p.given)) for p in runner.parts]
-        sweep, before = SweepRunner(parts, read, Shelf(0)), len(reads)
+        sweep, before = SweepRunner(parts, read, Shelf(0, DiskBudget(1 << 30))), len(reads)
         sweep.configure(setting)
         sweep.replay(log.tasks())
         assert len(reads) - before <= 1

@@ -24,7 +24,7 @@ from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run
 from dkmeans.kernels import compiled
 from dkmeans.kernels.rowhash import salted, sampling_hashes
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.prototypes import Prototypes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")

@@ -20,11 +20,13 @@ from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_labels import Relabel
 from dkmeans.passes.row_state import RowState
 from dkmeans.prototypes import Prototypes
+from dkmeans.runners.disk_budget import DiskBudget, DiskSpaceError
 from dkmeans.runners.replay import ReplayLog
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import SpilledPart
 from dkmeans.sources import out_of_core
 
+ROOM = DiskBudget(1 << 40)
 PARAMETERS = [
     {"growth": "paper", "max_clusters": 12, "prune": True},
     {"max_clusters": 12, "refine": "margin"},
@@ -46,7 +48,7 @@ def arrays():
 )
 def test_arrays_come_back(steps, limit):
     """Also where others were freed before, whose places are used again."""
-    shelf, stored = Shelf(limit), []
+    shelf, stored = Shelf(limit, ROOM), []
     for step in steps:
         if isinstance(step, np.ndarray):
             stored.append((shelf.put(step), step))
@@ -60,7 +62,7 @@ def test_arrays_come_back(steps, limit):
 
 
 def test_places_are_used_again():
-    shelf, last = Shelf(0), None
+    shelf, last = Shelf(0, ROOM), None
     for value in range(50):
         ticket = shelf.put(np.full(100_000, value, dtype=np.float64))
         assert shelf.get(ticket)[-1] == value
@@ -71,8 +73,48 @@ def test_places_are_used_again():
     shelf.close()
 
 
+def test_small_arrays_share_a_page():
+    """Margins of a batch are many short arrays."""
+    shelf = Shelf(0, ROOM)
+    stored = [(shelf.put(array), array) for array in np.arange(40_000.0).reshape(400, 100)[:, ::2]]
+    assert shelf._file_bytes < 1.3 * 8 * 20_000
+    for ticket, array in stored:
+        np.testing.assert_array_equal(shelf.get(ticket), array)
+    shelf.close()
+
+
+def test_the_budget_counts_what_is_in_the_file():
+    budget = DiskBudget(10_000)
+    shelf, other = Shelf(100, budget), Shelf(0, budget)
+    shelf.put(np.zeros(10))  # in memory
+    tickets = [shelf.put(np.zeros(500)) for _ in range(2)]
+    with pytest.raises(DiskSpaceError, match=r"memory_mb or disk_mb, .* TMPDIR"):
+        other.put(np.zeros(500))
+    shelf.free(tickets[0])
+    shelf.put(np.zeros(500))
+    shelf.close()
+    other.put(np.zeros(1000))
+    other.close()
+    assert budget.has(10_000)
+
+
+def test_a_full_disk_ends_the_fit_in_one_sentence(monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    X, y = load_digits(return_X_y=True)
+    model = grown(12).fit(X, y)
+    before = model.cluster_centers_
+    monkeypatch.setattr("dkmeans.runners.shelf.tempfile.TemporaryFile", full)
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    model.set_params(memory_mb=0.01, growth="paper")
+    with pytest.raises(DiskSpaceError, match=r"No space left on device.*memory_mb or disk_mb"):
+        model.fit(lambda: [(X, y)])
+    assert model.cluster_centers_ is before
+
+
 def test_small_arrays_stay_in_memory():
-    shelf = Shelf(1000)
+    shelf = Shelf(1000, ROOM)
     tickets = [shelf.put(np.zeros(50)) for _ in range(3)]
     assert [ticket.array is None for ticket in tickets] == [False, False, True]
     shelf.free(tickets[0])
@@ -81,14 +123,14 @@ def test_small_arrays_stay_in_memory():
 
 
 def test_what_stays_in_memory_anyway_is_not_copied():
-    shelf, whole = Shelf(0), np.arange(10.0)
+    shelf, whole = Shelf(0, ROOM), np.arange(10.0)
     view, matrix = whole[2:5], np.ones((3, 2))
     assert shelf.get(shelf.put(view)) is view
     assert shelf.get(shelf.put(matrix)) is matrix
 
 
 def test_a_visit_writes_only_what_it_replaces(monkeypatch):
-    shelf, put = Shelf(0), []
+    shelf, put = Shelf(0, ROOM), []
     original = Shelf.put
     monkeypatch.setattr(Shelf, "put", lambda self, a: put.append(a) or original(self, a))
     y, weights = np.arange(50) % 2, np.ones(50)
@@ -115,7 +157,7 @@ def test_a_visit_writes_only_what_it_replaces(monkeypatch):
         lambda _, state: (state, state.cells.labels.tolist()), Setting(), None
     ) == ([1] * 50)
     spilled.close()
-    assert sum(map(len, shelf._free.values())) * 2**16 == shelf._file_bytes
+    assert sum(size * len(free) for size, free in shelf._free.items()) == shelf._file_bytes
     shelf.close()
 
 
@@ -124,7 +166,7 @@ def test_margins_are_loaded_when_they_are_needed(monkeypatch):
     X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
     prototypes = Prototypes(X[:3], np.array([0, 0, 1]), np.arange(3))
     setting = rows_of(X, y, None, 2).runner.parts[0].setting
-    shelf, got = Shelf(0), []
+    shelf, got = Shelf(0, ROOM), []
     spilled = SpilledPart(Part.of(None, y, None, n_classes=2), RowState.start(y), shelf)
     for number in (1, 2):
         spilled.visit(margin_search.FindMargins(prototypes, number).visit, setting, X)
@@ -141,7 +183,7 @@ def test_margins_are_loaded_when_they_are_needed(monkeypatch):
 
 def test_a_visit_leaves_no_array_in_memory():
     """Without the help of the garbage collector."""
-    shelf, y = Shelf(0), np.arange(500) % 2
+    shelf, y = Shelf(0, ROOM), np.arange(500) % 2
     X = np.random.default_rng(0).normal(size=(500, 2))
     prototypes = Prototypes(X[:3], np.array([0, 0, 1]), np.arange(3))
     setting = rows_of(X, y, None, 2).runner.parts[0].setting
@@ -165,7 +207,7 @@ def test_a_visit_leaves_no_array_in_memory():
 
 
 def test_an_error_in_a_visit_leaves_the_state():
-    shelf, y = Shelf(0), np.arange(5)
+    shelf, y = Shelf(0, ROOM), np.arange(5)
     spilled = SpilledPart(Part.of(None, y, None, n_classes=5), RowState.start(y), shelf)
 
     def fail(part, state):
@@ -195,7 +237,7 @@ def test_all_arrays_per_row_are_spilled():
     ]
     rows = rows_of(X, y, np.ones(500), 2)
     setting = replace(rows.runner.parts[0].setting, scale=Scale(whole=True, n_terms=500))
-    shelf = Shelf(0)
+    shelf = Shelf(0, ROOM)
     part = Part.of(None, y, np.ones(500), n_classes=2)
     spilled = SpilledPart(part, RowState.start(y), shelf)
     for task in tasks:
@@ -245,7 +287,7 @@ def test_fits_on_disk_are_those_in_memory(parameters, weighted, monkeypatch):
 
     monkeypatch.setattr(SpilledPart, "visit", checked_visit)
     monkeypatch.setattr(Shelf, "put", counted_put)
-    monkeypatch.setattr(out_of_core, "Shelf", lambda limit: Shelf(600))
+    monkeypatch.setattr(out_of_core, "Shelf", lambda limit, budget: Shelf(600, budget))
     model = grown(**parameters).fit(batches)
     assert any(on_disk)
     assert len(compared) > 100

@@ -14,7 +14,7 @@ from dkmeans.kernels import compiled, sketch
 from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.sketch import Directions, SketchedCenters, Sketches, nearest_by_sketches
 from dkmeans.passes import part, sketch_search
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.prototypes import Prototypes
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:

@@ -137,9 +137,10 @@ class DiscriminativeKMeans(
         Bound on the memory for work arrays and for blocks of data, in MiB. It affects the speed,
         never the result.
     disk_mb : float or None, default=None
-        Bound on the temporary file in which rows that are read block by block are kept once they
-        are decoded, in MiB. None allows half of the free space. Rows beyond the bound are read
-        again in every pass: 0 keeps nothing on disk. It affects the speed, never the result.
+        Bound on the temporary files of data that are read block by block, in MiB: of what is kept
+        of each row between passes, as far as it does not fit into a quarter of `memory_mb`, and of
+        rows, which are kept once they are decoded. None allows half of the free space. Rows beyond
+        the bound are read again in every pass. It affects the speed, never the result.
     checkpoint : path or None, default=None
         File in which a fit saves its progress from time to time. If it is interrupted, the same
         call resumes from there, with the same result; at the end the file is removed.

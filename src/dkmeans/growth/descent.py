@@ -8,7 +8,7 @@ from dkmeans.geometry import Geometry
 from dkmeans.growth.cells import Bools
 from dkmeans.growth.robust_field import BatchGradient, RobustField
 from dkmeans.kernels.block import Floats
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.prototypes import Prototypes
 
 FIRST_STEP = 0.3  # length, relative to the root-mean-square deviation of a feature

@@ -16,7 +16,7 @@ from dkmeans.geometry import Learned
 from dkmeans.growth.descent import Descent, Model, SmoothedGradient
 from dkmeans.growth.robust_field import BatchGradient, RobustField
 from dkmeans.kernels.block import Floats
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 
 FIRST_STEP = 0.15  # of prototypes: length, relative to the root-mean-square deviation of a feature
 FIRST_METRIC_STEP = 0.05  # of the projection, relative to its root-mean-square entry

@@ -31,7 +31,7 @@ from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.round import Children
 from dkmeans.growth.run import Run, State
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 
 BATCH_ROWS = 8192  # distinct rows in a batch, at least
 MIN_BATCH_ROWS = 200  # where a metric needs more steps

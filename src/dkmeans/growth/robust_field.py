@@ -22,7 +22,7 @@ from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.tally import add_gaps
 from dkmeans.passes import gradient as gradients
 from dkmeans.passes import metric_gradient
-from dkmeans.passes.margin_search import Batch
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.prototypes import Prototypes
 

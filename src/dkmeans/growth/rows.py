@@ -22,9 +22,10 @@ from dkmeans.kernels.compiled import is_worth_it, loops_if
 from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.contract import Pass, Runner
 from dkmeans.passes.exchange import CountDistinct, CountItems
-from dkmeans.passes.margin_search import Batch, FindMargins
+from dkmeans.passes.margin_search import FindMargins
 from dkmeans.passes.part import Setting
 from dkmeans.passes.sampling import (
     DistinctHashes,

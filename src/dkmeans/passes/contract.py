@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dkmeans.kernels.block import Indices
 from dkmeans.kernels.rowhash import Hashes
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
 
@@ -45,6 +46,10 @@ class AnyPass(ABC):
     @abstractmethod
     def replay(self, part: Part, state: RowState) -> RowState:
         """Repeat the effect of the pass on one part."""
+
+    def draws(self) -> Batch | None:
+        """Return the batch whose rows the part may have in place of all rows, if any."""
+        return None
 
     def supersedes(self, earlier: "AnyPass") -> bool:
         """Return whether an earlier pass need not be replayed once this one has run."""

@@ -10,8 +10,9 @@ from dkmeans.exact.group_sums import KeyedSums
 from dkmeans.exact.record import Record
 from dkmeans.geometry import Geometry
 from dkmeans.kernels.block import Floats, Indices
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.contract import Effect
-from dkmeans.passes.margin_search import FindMargins, MarginPass
+from dkmeans.passes.margin_search import FindMargins, MarginPass, search_batch
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import MaximumPass, Pieces, PiecesPass, SlicesPass
 from dkmeans.passes.robust_margin import Pulls, RobustCost, squared_gaps
@@ -140,12 +141,16 @@ class SumGradient(MarginPass[GradientSums]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, GradientSums]:
         """Visit one part."""
-        state, counts = self.search.visit(part, state)
-        found = state.margins(self.search.number)
+        some, state, found, counts = self._search(part, state)
         gaps = squared_gaps(found, self.search.prototypes.centers, part.loops)
         costs = self.final.values(found, gaps)
         pulls = self.cost.pulls(found, gaps)
-        return state, sum_pulls(part, found, counts, costs, pulls, self.shift, self.units)
+        return state, sum_pulls(some, found, counts, costs, pulls, self.shift, self.units)
+
+    def draws(self) -> Batch | None:
+        """Return the batch; None for all rows."""
+        batch = self.search.batch
+        return None if batch is None or batch.count == 1 else batch
 
     def searching(self) -> FindMargins:
         """Return the search for margins."""
@@ -153,11 +158,19 @@ class SumGradient(MarginPass[GradientSums]):
 
     def replay(self, part: Part, state: RowState) -> RowState:
         """Find the margins again."""
-        return self.search.replay(part, state)
+        return self._search(part, state)[1]
 
     def merge(self, results: Sequence[GradientSums]) -> GradientSums:
         """Add up."""
         return GradientSums.merge(results)
+
+    def _search(self, part: Part, state: RowState) -> tuple[Part, RowState, RowMargins, Indices]:
+        """Find and store margins; return the part that they are of, too, and counts."""
+        if part.is_resident or self.draws() is None:
+            state, counts = self.search.visit(part, state)
+            return part, state, state.margins(self.search.number), counts
+        # Rows that were read for this pass have no sketches yet: make them for the batch only.
+        return search_batch(part, state, self.search, part.setting.geometry, fine=True)
 
 
 def sum_pulls(

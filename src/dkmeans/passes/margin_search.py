@@ -10,40 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dkmeans.geometry import Geometry
 from dkmeans.kernels.assign import assign_own_and_rival
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.distances import OwnDistances, reference_squares
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.reference import stable_bits, to_distance
-from dkmeans.kernels.rowhash import salted
+from dkmeans.passes.batch import ALL_ROWS, Batch
 from dkmeans.passes.class_order import for_classes, runs_of_classes, sorted_by_class
 from dkmeans.passes.contract import AnyPass, Effect, Pass
-from dkmeans.passes.part import Bools, Part
+from dkmeans.passes.numbering import Numbering
+from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import Lazy, RowMargins, RowState
 from dkmeans.passes.sketch_search import SketchSearch, class_columns
 from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows that are drawn by a hash of their values.
-
-    The batches of the same salt are a partition of the rows, which does not depend on their order.
-    """
-
-    number: int
-    count: int  # of batches with this salt
-    salt: int
-
-    def members(self, state: RowState) -> Bools | None:
-        """Return which rows are in the batch; None for all."""
-        if self.count == 1:
-            return None
-        assert state.hashes is not None, "the rows must be hashed first"
-        drawn: Bools = salted(state.hashes, self.salt) % np.uint64(self.count) == self.number
-        return drawn
 
 
 class MarginPass(Pass[R]):
@@ -149,6 +131,60 @@ class FindMargins(MarginPass[Indices]):
         wins = (d_own < d_rival) | ((d_own == d_rival) & (own < rival))
         k, d = centers.shape
         return RowMargins(k, d, some, own, rival, near, far, wins)
+
+
+def search_batch(
+    part: Part, state: RowState, search: FindMargins, geometry: Geometry, *, fine: bool = False
+) -> tuple[Part, RowState, RowMargins, Indices]:
+    """Take the rows of a batch out of a part, and find and store their margins.
+
+    Parameters
+    ----------
+    part : Part
+        With its rows, or with those of the batch that have a weight only.
+    state : RowState
+    search : FindMargins
+    geometry : Geometry
+        Maps the rows, whatever the part does.
+    fine : bool
+        Whether fine sketches are worth it.
+
+    Returns
+    -------
+    some : Part
+        The rows of the batch that have a weight.
+    state : RowState
+    found : RowMargins
+        Of the rows of `some`.
+    counts : array of shape (k,)
+    """
+    rows = (search.batch or ALL_ROWS).rows(part, state)
+    some = _taken(part, rows, geometry)
+    start = RowState.start(state.classes[rows])
+    after, counts = replace(search, batch=ALL_ROWS if fine else None, drop=()).visit(some, start)
+    found = after.margins(search.number)
+    everywhere = found if len(found.own) == len(part) else replace(found, some=rows[found.rows])
+    kept = {n: one for n, one in state.lazy_margins.items() if n not in search.drop}
+    kept[search.number] = Lazy.of(everywhere)
+    return some, replace(state, lazy_margins=kept), found, counts
+
+
+def _taken(part: Part, rows: Indices, geometry: Geometry) -> Part:
+    """Return a part of some of the rows, mapped by a geometry; it may have these rows only."""
+    there = len(rows) == part.raw.shape[0]  # and nothing else
+    weights = part.weights if part.weights is None else part.weights[rows]
+    return replace(
+        part,
+        raw=part.raw if there else part.raw[rows],
+        given=part.given[rows],
+        weights=weights,
+        active=None,
+        held=None,
+        full_weights=weights,
+        numbering=Numbering.starting_at(0),
+        setting=replace(part.setting, geometry=geometry),
+        is_resident=False,
+    )
 
 
 def _resolve_ties(

@@ -7,7 +7,7 @@ BLAS may compute them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
@@ -16,17 +16,17 @@ import scipy.sparse as sp
 
 from dkmeans.exact.record import Record
 from dkmeans.geometry import Learned
-from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.kernels.threads import for_each, tiles
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.facts import Box
 from dkmeans.passes.gradient import GradientSums, GradientUnits, sum_pulls
-from dkmeans.passes.margin_search import Batch, FindMargins, MarginPass
-from dkmeans.passes.numbering import Numbering
+from dkmeans.passes.margin_search import FindMargins, MarginPass, search_batch
 from dkmeans.passes.part import Part
 from dkmeans.passes.results import MaximumPass
 from dkmeans.passes.robust_margin import Pulls, RobustCost, squared_gaps
 from dkmeans.passes.rounding import bound_values, split_weights
-from dkmeans.passes.row_state import Lazy, RowMargins, RowState
+from dkmeans.passes.row_state import RowMargins, RowState
 
 TILE_VALUES = 1 << 19  # of standardised rows at a time
 MAX_TILE_ROWS = 1 << 13
@@ -114,7 +114,7 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
 
     def visit(self, part: Part, state: RowState) -> tuple[RowState, MetricGradientSums]:
         """Visit one part."""
-        some, state, found, counts = self._search(part, state)
+        some, state, found, counts = search_batch(part, state, self.search, self.geometry)
         gaps = squared_gaps(found, self.search.prototypes.centers, part.loops)
         costs, pulls = self.final.values(found, gaps), self.cost.pulls(found, gaps)
         nowhere = np.zeros(some.n_features)
@@ -127,13 +127,18 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
         )
         return state, MetricGradientSums(sums, products, largest, box)
 
+    def draws(self) -> Batch | None:
+        """Return the batch; None for all rows."""
+        batch = self.search.batch
+        return None if batch is None or batch.count == 1 else batch
+
     def searching(self) -> FindMargins:
         """Return the search for margins."""
         return self.search
 
     def replay(self, part: Part, state: RowState) -> RowState:
         """Find the margins again."""
-        return self._search(part, state)[1]
+        return search_batch(part, state, self.search, self.geometry)[1]
 
     def merge(self, results: Sequence[MetricGradientSums]) -> MetricGradientSums:
         """Add up sums, and take the largest values."""
@@ -146,28 +151,6 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
                 np.max([one.box.high for one in results], axis=0),
             ),
         )
-
-    def _search(self, part: Part, state: RowState) -> tuple[Part, RowState, RowMargins, Indices]:
-        """Find the margins of the batch, and store them.
-
-        Returns
-        -------
-        some : Part
-            The rows of the batch, projected.
-        state : RowState
-        found : RowMargins
-            Of the rows of `some`.
-        counts : array of shape (k,)
-        """
-        rows = _members(part, state, self.search.batch)
-        some = _taken(part, rows, self.geometry)
-        start = RowState.start(state.classes[rows])
-        after, counts = replace(self.search, batch=None, drop=()).visit(some, start)
-        found = after.margins(self.search.number)
-        everywhere = replace(found, some=rows[found.rows])
-        kept = {n: one for n, one in state.lazy_margins.items() if n not in self.search.drop}
-        kept[self.search.number] = Lazy.of(everywhere)
-        return some, replace(state, lazy_margins=kept), found, counts
 
     def _products(self, some: Part, found: RowMargins, pulls: Pulls) -> tuple[Floats, float]:
         """Sum products, and find the largest entry of a gradient."""
@@ -230,31 +213,6 @@ def _rounded(values: Matrix, bound: float) -> Matrix:
     scaled = values * (top / bound if bound else 0.0)  # without a bound all values are 0
     np.clip(scaled, -top, top, out=scaled)
     return np.rint(scaled, out=scaled)
-
-
-def _members(part: Part, state: RowState, batch: Batch | None) -> Indices:
-    """Return the rows of a batch that have a weight."""
-    chosen = np.ones(len(part), dtype=bool) if part.active is None else part.active
-    members = None if batch is None else batch.members(state)
-    return np.flatnonzero(chosen if members is None else chosen & members)
-
-
-def _taken(part: Part, rows: Indices, geometry: Learned) -> Part:
-    """Return a part of some of the rows, mapped by a geometry."""
-    whole = len(rows) == len(part)
-    weights = part.weights if part.weights is None else part.weights[rows]
-    return replace(
-        part,
-        raw=part.raw if whole else part.raw[rows],
-        given=part.given[rows],
-        weights=weights,
-        active=None,
-        held=None,
-        full_weights=weights,
-        numbering=Numbering.starting_at(0),
-        setting=replace(part.setting, geometry=geometry),
-        is_resident=False,
-    )
 
 
 def _tiles(n_rows: int, n_features: int) -> list[slice]:

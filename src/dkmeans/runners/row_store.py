@@ -5,9 +5,8 @@ The files have the layout that passes read, so that blocks of any size can be me
 
 import logging
 import mmap
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
@@ -15,9 +14,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Matrix
+from dkmeans.runners.disk_budget import DiskBudget
 
 MIN_BLOCK_ROWS = 16
-FREE_SHARE = 1 / 2  # of the free space of the disk, which files may use if no limit is given
 _Array: TypeAlias = npt.NDArray[Any]
 _logger = logging.getLogger("dkmeans")
 
@@ -32,12 +31,20 @@ class RowStore:
     ----------
     memory_bytes : int
         Rows up to this size are kept in memory.
-    disk_bytes : int
-        Limit of all files together.
+    budget : DiskBudget
+        Of the files.
+    spared : callable, optional
+        Returns how many bytes of the budget must stay free, given the number of rows.
     """
 
-    def __init__(self, memory_bytes: int, disk_bytes: int) -> None:
-        self._memory_bytes, self._disk_left = memory_bytes, disk_bytes
+    def __init__(
+        self,
+        memory_bytes: int,
+        budget: DiskBudget,
+        spared: Callable[[int], int] = lambda n_rows: 0,
+    ) -> None:
+        self._memory_bytes, self._budget, self._spared = memory_bytes, budget, spared
+        self._on_disk = 0  # bytes
         self._in_memory: list[Matrix] = []
         self._files: list[_ArrayFile] = []  # one per array of a block
         self._shape = (0, 0)
@@ -63,6 +70,11 @@ class RowStore:
             self.close()
             return False
         return True
+
+    def fits(self, X: Matrix) -> bool:
+        """Return whether the files would have room for a block."""
+        n_bytes = sum(array.nbytes for array in _arrays(X))
+        return self._budget.has(n_bytes + self._spared(self._shape[0]))
 
     def rows_per_block(self, n_bytes: int, more: int) -> int:
         """Return how many rows there are in blocks of a size, with `more` bytes per row."""
@@ -104,14 +116,19 @@ class RowStore:
         for file in self._files:
             file.close()
         self._files.clear()
+        self._budget.give_back(self._on_disk)
+        self._on_disk = 0
 
     def _spill(self) -> None:
         """Move the blocks that are in memory to the files."""
+        left = self._bytes - self._on_disk
+        if not self._budget.has(left + self._spared(self._shape[0])):
+            raise OSError(f"{self._budget} are too few")
         while self._in_memory:
             arrays = _arrays(self._in_memory[0])
-            self._disk_left -= sum(array.nbytes for array in arrays)
-            if self._disk_left < 0:
-                raise OSError("they are beyond the limit of the temporary files")
+            n_bytes = sum(array.nbytes for array in arrays)
+            self._budget.take(n_bytes)
+            self._on_disk += n_bytes
             if not self._files:
                 self._files = [_ArrayFile(array) for array in arrays]
             for file, array in zip(self._files, arrays, strict=True):
@@ -137,13 +154,13 @@ class _ArrayFile:
     def append(self, array: _Array) -> None:
         """Write an array after those before it."""
         self._file.write(np.ascontiguousarray(array, dtype=self.dtype).data)
+        self._file.flush()  # so that an error comes here
 
     def read(self, start: int, stop: int) -> _Array:
         """Return a range of the first axis, which is read as it is accessed."""
         if start == stop or not self._item:
             return np.empty((stop - start, *self._shape), self.dtype)
         if self._map is None:
-            self._file.flush()
             # Copy-on-write, although nothing is written: loops may be compiled for arrays that can
             # be written to.
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -174,10 +191,3 @@ def _arrays(X: Matrix) -> tuple[_Array, ...]:
 
 def _stacked(blocks: list[Matrix]) -> Matrix:
     return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-
-
-def disk_limit(disk_mb: float | None) -> int:
-    """Return how many bytes temporary files may have: as given, or a share of the free space."""
-    if disk_mb is not None:
-        return int(disk_mb * 2**20)
-    return int(shutil.disk_usage(tempfile.gettempdir()).free * FREE_SHARE)

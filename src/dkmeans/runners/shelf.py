@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Indices
+from dkmeans.runners.disk_budget import DiskBudget
 
 Array: TypeAlias = npt.NDArray[np.generic]
 MIN_FILE_BYTES = 1 << 16  # smaller arrays stay in memory
-PLACE_BYTES = 1 << 16  # granularity of places in the file, for reuse and for memory maps
+MIN_PLACE_BYTES = 64  # in the file; larger places are multiples of it
+PLACE_BITS = (
+    5  # significant bits of the sizes of places, so that few sizes are used again and again
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +55,21 @@ class Shelf:
     ----------
     limit : int
         Bytes of one-dimensional arrays that may stay in memory.
+    budget : DiskBudget
+        Of the file.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, budget: DiskBudget) -> None:
         self._limit, self._in_memory = limit, 0
+        self._budget = budget
         self._file: BinaryIO | None = None
         self._file_bytes = 0
         self._free: dict[int, list[int]] = {}  # offsets of free places, by size
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file."""
+        return self._file_bytes
 
     def put(self, array: Array) -> Ticket:
         """Store an array, which must not change afterwards."""
@@ -70,12 +82,15 @@ class Shelf:
         if self._in_memory + stored.nbytes <= self._limit or not stored.nbytes:
             self._in_memory += stored.nbytes
             return Ticket(stored, stored.nbytes, *about)
-        size = -(-stored.nbytes // PLACE_BYTES) * PLACE_BYTES
-        ticket = Ticket(None, size, *about, self._place(size))
-        file = self._opened()
-        file.seek(ticket.offset)
-        file.write(stored.data)
-        file.flush()
+        size = _place_size(stored.nbytes)
+        try:
+            ticket = Ticket(None, size, *about, self._place(size))
+            file = self._opened()
+            file.seek(ticket.offset)
+            file.write(stored.data)
+            file.flush()
+        except OSError as problem:  # the budget is used up, the disk is full, or its quota is used
+            raise self._budget.no_room(problem) from problem
         return ticket
 
     def get(self, ticket: Ticket) -> Array:
@@ -85,9 +100,10 @@ class Shelf:
             # Copy-on-write, although nothing is written: loops may be compiled for arrays that
             # can be written to. `np.memmap` would take several times as long.
             n_bytes = ticket.length * ticket.dtype.itemsize
-            handle, place = self._opened().fileno(), ticket.offset
-            content = mmap.mmap(handle, n_bytes, access=mmap.ACCESS_COPY, offset=place)
-            array = np.frombuffer(content, ticket.dtype)
+            skipped = ticket.offset % mmap.ALLOCATIONGRANULARITY
+            handle, start = self._opened().fileno(), ticket.offset - skipped
+            content = mmap.mmap(handle, skipped + n_bytes, access=mmap.ACCESS_COPY, offset=start)
+            array = np.frombuffer(content, ticket.dtype, ticket.length, skipped)
         return array.astype(np.intp) if ticket.narrowed else array
 
     def free(self, ticket: Ticket) -> None:
@@ -101,11 +117,14 @@ class Shelf:
         """Remove the file."""
         if self._file is not None:
             self._file.close()
+        self._budget.give_back(self._file_bytes)
+        self._file_bytes = 0
 
     def _place(self, size: int) -> int:
         free = self._free.get(size)
         if free:
             return free.pop()
+        self._budget.take(size)
         self._file_bytes += size
         self._opened().truncate(self._file_bytes)
         return self._file_bytes - size
@@ -125,6 +144,12 @@ def on_disk(array: Indices) -> Indices:
         file.flush()
         content = mmap.mmap(file.fileno(), array.nbytes, access=mmap.ACCESS_READ)
     return np.frombuffer(content, array.dtype)
+
+
+def _place_size(n_bytes: int) -> int:
+    """Round up to a size of which there are few."""
+    step = max(MIN_PLACE_BYTES, 1 << max(0, n_bytes.bit_length() - PLACE_BITS))
+    return -(-n_bytes // step) * step
 
 
 def _is_slice(array: Array) -> bool:

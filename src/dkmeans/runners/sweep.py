@@ -10,11 +10,14 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.block import Indices, Matrix
 from dkmeans.kernels.threads import single_threaded_blas
+from dkmeans.passes.batch import Batch
 from dkmeans.passes.contract import AnyPass, Derivation, Exchange, HashedRows, Pass
 from dkmeans.passes.part import Part, Setting
 from dkmeans.passes.row_state import RowState
+from dkmeans.runners.batch_rows import BatchRows
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.merging import merge_all, settle_all
+from dkmeans.runners.row_store import RowStore
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.spill import Action, SpilledPart
 
@@ -37,6 +40,8 @@ class SweepRunner:
         Where arrays are spilled to.
     joined_bytes : int
         Approximate size up to which samples of the rows are joined to one part.
+    new_store : callable, optional
+        Returns a store for the rows of a batch, where it takes long to read all rows for each.
     """
 
     def __init__(
@@ -45,16 +50,22 @@ class SweepRunner:
         read: Reader | None,
         shelf: Shelf,
         joined_bytes: int = 0,
+        new_store: Callable[[], RowStore] | None = None,
     ) -> None:
         self._read, self._shelf = read, shelf
         self._joined_bytes = joined_bytes
+        self._new_store = new_store if read is not None else None
+        self._batches = BatchRows(new_store) if read is not None and new_store else None
         self._setting = Setting()
         self._owns_shelf = True
         self._parts = [SpilledPart(part, state, shelf) for part, state in parts]
 
     def run(self, task: Pass[R]) -> R:
         """Run a pass over all parts, and merge the results."""
+        batch = task.draws()
         with single_threaded_blas:
+            if batch is not None and self._batches is not None:
+                return merge_all(task, self._visit_batch(task, batch, self._batches))
             return merge_all(task, self._visit(task.visit, task.needs_rows))
 
     def exchange(self, task: Exchange[R]) -> R:
@@ -110,7 +121,7 @@ class SweepRunner:
         read: Reader | None,
     ) -> "SweepRunner":
         """Make a runner of other parts with the same shelf."""
-        other = SweepRunner(parts, read, self._shelf, self._joined_bytes)
+        other = SweepRunner(parts, read, self._shelf, self._joined_bytes, self._new_store)
         other._owns_shelf = False
         return other
 
@@ -119,6 +130,8 @@ class SweepRunner:
         for spilled in self._parts:
             spilled.close()
         self._parts = []
+        if self._batches is not None:
+            self._batches.close()
         if self._owns_shelf:
             self._shelf.close()
 
@@ -129,6 +142,26 @@ class SweepRunner:
                 yield spilled.visit(action, self._setting, next(blocks))
             for _ in blocks:
                 raise RuntimeError("There are more blocks than parts.")
+
+    def _visit_batch(self, task: Pass[R], batch: Batch, batches: BatchRows) -> Iterator[R]:
+        """Visit the rows of a batch; while all rows are read, store those of later batches."""
+        if batch in batches:
+            blocks = batches.take(batch)
+            for spilled in self._parts:
+                yield spilled.visit(task.visit, self._setting, next(blocks))
+            next(blocks, None)  # drops the batch
+            return
+
+        def store(part: Part, state: RowState) -> tuple[RowState, R]:
+            batches.add(part, state)
+            return task.visit(part, state)
+
+        batches.begin(batch)
+        try:
+            yield from self._visit(store, needs_rows=True)
+        except BaseException:
+            batches.close()
+            raise
 
     @contextmanager
     def _blocks(self, needs_rows: bool) -> Iterator[Iterator[Matrix]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from dkmeans.data.memory_maps import (
     open_map,
 )
 from dkmeans.data.row_weights import Weighting
-from dkmeans.geometry import Euclidean, reading_geometry
+from dkmeans.geometry import AUTO, LEARNED, Euclidean, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Matrix
 from dkmeans.passes.part import Part
 from dkmeans.passes.row_state import RowState
+from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.prefetch import prefetched
-from dkmeans.runners.row_store import MIN_BLOCK_ROWS, RowStore, disk_limit
+from dkmeans.runners.row_store import MIN_BLOCK_ROWS, RowStore
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
 
@@ -35,6 +37,9 @@ STATE_BYTES = 128  # approximate size of what a visit needs of each row beside i
 STATE_BUDGET_SHARE = 1 / 4  # of memory_mb: per-row state beyond this is spilled to disk
 SAMPLE_BUDGET_SHARE = 1 / 4  # of memory_mb: larger samples are several parts, and are spilled
 MIN_SPILL_BYTES = 1 << 20  # less state is never spilled
+PAPER_STATE_BYTES = 32  # approximate size of the state of a row between passes: of growth="paper",
+GROWTH_STATE_BYTES = 96  # of the default growth, with its samples,
+FULL_STATE_BYTES = 160  # and with refinement
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Stream:
     training: validation.Training
     sizes: list[int]  # rows of each block
     read: Callable[[], AbstractContextManager[Iterator[Matrix]]]  # iterates over the blocks again
+    budget: DiskBudget  # of temporary files
+    state_bytes: Callable[[int], int]  # of them that is for the state of so many rows, about
+    is_slow: bool = False  # whether it takes long to iterate again
 
     def runner(
         self,
@@ -72,9 +80,15 @@ class Stream:
                 )
                 yield part, RowState.start(y)
 
-        limit = max(_budget(memory_mb) * STATE_BUDGET_SHARE, MIN_SPILL_BYTES)
+        shelf = Shelf(_state_in_memory(memory_mb), self.budget)
         sample = int(_budget(memory_mb) * SAMPLE_BUDGET_SHARE)
-        return SweepRunner(parts(), self.read, Shelf(int(limit)), sample)
+
+        def new_store() -> RowStore:
+            nothing = -1  # in memory
+            left = self.state_bytes(self.training.n_rows) - shelf.file_bytes
+            return RowStore(nothing, self.budget, lambda _: max(0, left))
+
+        return SweepRunner(parts(), self.read, shelf, sample, new_store if self.is_slow else None)
 
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
@@ -110,20 +124,32 @@ def scan_blocks(
     """Read all blocks once, check them, and keep labels, weights and, where there is room, rows.
 
     Rows are kept in the space of the metric, until `ending` is closed. If there is no room, they
-    are read again in every pass. A memory map that passes can read stays where it is. Further
+    are read again in every pass. A memory map that passes can read stays where it is. What is kept
+    of each row between passes comes first: rows get the room on disk that it leaves. Further
     parameters are those of `validation.check_training`.
     """
     geometry = reading_geometry(estimator.metric)
     rows_bytes = int(_budget(estimator.memory_mb) * ROWS_BUDGET_SHARE)
+    disk = DiskBudget.of(estimator.disk_mb)
+    state_bytes = partial(_state_on_disk, estimator)
+
+    def training(look: FirstPass) -> validation.Training:
+        found = look.training(reach, classes)
+        needed = state_bytes(found.n_rows)
+        if not disk.has(needed):
+            raise disk.no_room(f"some {needed / 2**20:,.1f} MiB do not fit into {disk}")
+        return found
+
     mapped = blocks.in_place()
     if mapped is not None and geometry == Euclidean():
         look = FirstPass(estimator, blocks.names, how)
         if all(look.at(batch) is batch.X for batch in blocks):  # of the dtype of an earlier fit
-            training = look.training(reach, classes)
+            checked = training(look)
             per_row = mapped.shape[1] * mapped.itemsize + STATE_BYTES
             sizes = _even_sizes(len(mapped), max(MIN_BLOCK_ROWS, rows_bytes // per_row))
-            return Stream(training, sizes, lambda: nullcontext(mapped_parts(mapped, cuts(sizes))))
-    store = RowStore(rows_bytes, disk_limit(estimator.disk_mb))
+            read_map = partial(mapped_parts, mapped, cuts(sizes))
+            return Stream(checked, sizes, lambda: nullcontext(read_map()), disk, state_bytes)
+    store = RowStore(rows_bytes, disk, state_bytes)
     ending.callback(store.close)
     look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
@@ -131,21 +157,34 @@ def scan_blocks(
             X is None or store.add(geometry.rows(X)) for X in (look.at(batch) for batch in batches)
         )
     if kept:
-        training = look.training(reach, classes)
-        sizes = _even_sizes(len(training.y), store.rows_per_block(rows_bytes, STATE_BYTES))
-        return Stream(training, sizes, lambda: nullcontext(store.read(sizes)))
+        checked = training(look)
+        sizes = _even_sizes(checked.n_rows, store.rows_per_block(rows_bytes, STATE_BYTES))
+        return Stream(checked, sizes, lambda: nullcontext(store.read(sizes)), disk, state_bytes)
     look = FirstPass(estimator, blocks.names, how)
     with prefetched(blocks) as batches:
         for batch in batches:
             X = look.at(batch)
             if X is not None:
                 look.remember(batch, X)
-    training = look.training(reach, classes)
+    checked = training(look)
 
     def read_again() -> AbstractContextManager[Iterator[Matrix]]:
         return prefetched(map(geometry.rows, look.again(blocks)))
 
-    return Stream(training, look.sizes, read_again)
+    return Stream(checked, look.sizes, read_again, disk, state_bytes, is_slow=True)
+
+
+def _state_in_memory(memory_mb: float | None) -> int:
+    """Return how many bytes of what is kept of each row may stay in memory."""
+    return int(max(_budget(memory_mb) * STATE_BUDGET_SHARE, MIN_SPILL_BYTES))
+
+
+def _state_on_disk(estimator: Any, n_rows: int) -> int:
+    """Return about how many bytes of it will be on disk."""
+    per_row = PAPER_STATE_BYTES if estimator.growth == "paper" else GROWTH_STATE_BYTES
+    if estimator.refine is not None or estimator.metric in (AUTO, LEARNED):
+        per_row = FULL_STATE_BYTES
+    return max(0, per_row * n_rows - _state_in_memory(estimator.memory_mb))
 
 
 def _even_sizes(n_rows: int, limit: int) -> list[int]:

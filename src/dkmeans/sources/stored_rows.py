@@ -35,8 +35,9 @@ from dkmeans.data.memory_maps import give_back, is_array_file, is_mapped, open_m
 from dkmeans.data.value_checks import check_same_kind, check_weights
 from dkmeans.exact.shares import WeightShare
 from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.prefetch import prefetched
-from dkmeans.runners.row_store import RowStore, disk_limit
+from dkmeans.runners.row_store import RowStore
 from dkmeans.sources.out_of_core import ROWS_BUDGET_SHARE, open_blocks
 
 
@@ -262,8 +263,9 @@ def _stored(
     estimator: Any, check: Callable[[Any, Any], Matrix], batches: Iterable[Batch]
 ) -> QuestionRows:
     budget = DEFAULT_MB if estimator.memory_mb is None else estimator.memory_mb
-    limit = disk_limit(estimator.disk_mb)
-    store = RowStore(int(budget * 2**20 * ROWS_BUDGET_SHARE), limit)
+    disk = DiskBudget.of(estimator.disk_mb)
+    limit = disk.limit
+    store = RowStore(int(budget * 2**20 * ROWS_BUDGET_SHARE), disk)
     labels: list[npt.NDArray[Any]] = []
     weights: list[Floats] = []
     n_rows = 0
