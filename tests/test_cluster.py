@@ -14,6 +14,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask import config
 from distributed import Client, LocalCluster, Scheduler, SpecCluster, Worker
 from models import grown
 from test_blocks import same
@@ -474,7 +475,9 @@ def test_a_task_of_the_cluster_may_fit(client, labelled):
         model = grown(9).fit(*lazy)
         return model.cluster_centers_, model.explain(lazy[0]).radius, model.score(*lazy)
 
-    centers, radius, score = client.submit(work, pure=False).result(timeout=120)
+    # The task's client, of a worker in this process, would leave its scheduler to other tests.
+    with config.set(scheduler=None):
+        centers, radius, score = client.submit(work, pure=False).result(timeout=120)
     np.testing.assert_array_equal(centers, expected.cluster_centers_)
     np.testing.assert_array_equal(radius, expected.explain(X).radius)
     assert score == expected.score(X, y, w)

@@ -165,9 +165,12 @@ def _idle_components(estimator: Any, how: Continuation) -> str | None:
 
 def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
     """Look for a least size of clusters that two classes cannot have."""
-    size, total = estimator.min_cluster_size, float(fitted.sizes.sum())
+    size = estimator.min_cluster_size
     is_single = fitted.n_clusters == 1 and len(fitted.classes) > 1
-    if how is not Continuation.FRESH or size is None or not is_single or size <= total / 2:
+    if how is not Continuation.FRESH or size is None or not is_single:
+        return None
+    total = float(fitted.sizes[0])
+    if size <= total / 2:
         return None
     return (
         f"min_cluster_size={size} leaves a single cluster, as it is more than half the weight of "
