@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -282,6 +283,25 @@ def test_rows_come_back_in_blocks_of_any_size(data):
         assert [len(block) for block in found] == wanted
         np.testing.assert_array_equal(np.concatenate(found), X)
     store.close()
+
+
+def test_blocks_that_are_laid_together_are_freed_one_by_one(monkeypatch):
+    store, wholes, left = row_store.RowStore(10**9, DiskBudget(0)), [], []
+
+    def empty(shape, dtype):
+        wholes.append(np.full(shape, -1, dtype))
+        return wholes[-1]
+
+    for number in range(4):
+        block = np.full((5, 2), number, dtype=np.float32)
+        weakref.finalize(block, lambda: left.append(int((wholes[0] < 0).sum())))
+        store.add(block)
+    del block
+    with monkeypatch.context() as patch:
+        patch.setattr(row_store.np, "empty", empty)
+        (found,) = store.read([20])
+    assert left == [30, 20, 10, 0]
+    np.testing.assert_array_equal(found[:, 1], np.repeat(np.arange(4), 5))
 
 
 @pytest.mark.study

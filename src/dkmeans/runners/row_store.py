@@ -190,4 +190,18 @@ def _arrays(X: Matrix) -> tuple[_Array, ...]:
 
 
 def _stacked(blocks: list[Matrix]) -> Matrix:
-    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+    """Lay blocks together, and empty the list."""
+    if sp.issparse(blocks[0]):
+        whole = sp.vstack(blocks, format="csr")
+        blocks.clear()
+        return whole
+    # Each block is freed once it is copied, so that its memory can be used for the next one.
+    whole = np.empty((sum(map(len, blocks)), *blocks[0].shape[1:]), blocks[0].dtype)
+    blocks.reverse()
+    start = 0
+    while blocks:
+        block = blocks.pop()
+        whole[start : start + len(block)] = block
+        start += len(block)
+        del block
+    return whole
