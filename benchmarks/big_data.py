@@ -201,10 +201,9 @@ def refinement(client, folder, n, repeats):
     tables = place / "tables"
     save_parquet(tables, X, y, FILES)
     dask = partitioned(client, str(place / "rows.f4"), y, D, FILES)
-    budget = min(256, X.nbytes / 2**21) / 2
+    budget = min(256, X.nbytes / 2**21)
     state, rows = STATE_BYTES * n / 2**20 - budget / 4, X.nbytes / 2**20
-    grown = len(fit("paper", X, y).history_)
-    more = {"refine": "margin", "max_iter": REFINE_PASSES + grown}
+    more = {"refine": "margin", "max_iter": REFINE_PASSES}
     blocks = more | {"memory_mb": budget}
     jobs = {
         "in memory": lambda: fit("paper", X, y, **more),
