@@ -261,14 +261,21 @@ def run_all(workers, job, n_jobs, x):
     return [float(done[i]["sum"][0]) for i in done], {int(r["process"]) for r in done.values()}
 
 
-def test_short_work_starts_no_processes():
+@pytest.fixture
+def started():
+    """The processes started since, apart from those that joblib keeps for other tests."""
+    before = set(multiprocessing.active_children())
+    return lambda: set(multiprocessing.active_children()) - before
+
+
+def test_short_work_starts_no_processes(started):
     workers = Workers(2)
     _, processes = run_all(workers, who, 5, np.zeros(3))
     assert processes == {os.getpid()}
-    assert not multiprocessing.active_children()
+    assert not started()
 
 
-def test_processes_are_kept_until_the_end(monkeypatch):
+def test_processes_are_kept_until_the_end(monkeypatch, started):
     monkeypatch.setattr("dkmeans_paper.processes.START_SECONDS", 0.0)
     x = np.arange(200_000.0)  # large enough to be mapped
     with contextlib.closing(Workers(2)) as workers:
@@ -285,15 +292,16 @@ def test_processes_are_kept_until_the_end(monkeypatch):
             assert [done[i]["sum"][0] for i in range(9)] == [x.sum() + i for i in range(9)]
             assert os.getpid() not in {int(result["process"]) for result in done.values()}
         assert len(seen) == 3
+        assert len(started()) == 2
         folder = Path(workers._folder.name)
         assert len(list(folder.iterdir())) == 1  # only the inputs of the last jobs
         with pytest.raises(ValueError, match="No result of") as caught:
             run_all(workers, fail, 4, x)
         assert "in fail" in caught.value.__notes__[0]
         assert not folder.exists()
-        assert not multiprocessing.active_children()
+        assert not started()
         run_all(workers, who, 9, x)  # others are started
-    assert not multiprocessing.active_children()
+    assert not started()
 
 
 SLEEPERS = """
