@@ -76,9 +76,7 @@ class MetricDescent(Descent):
 
     def _image_of_mean(self) -> Floats:
         """Project the mean row."""
-        image: Floats = np.add.accumulate(
-            self._middle[:, None] * self._geometry.components, axis=0
-        )[-1]
+        image: Floats = np.add.reduce(self._middle[:, None] * self._geometry.components, axis=0)
         return image
 
     def _move_projection(self, products: Floats, share: float) -> None:

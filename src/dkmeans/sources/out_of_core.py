@@ -102,7 +102,10 @@ def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> 
         from dkmeans.data.tables import TableBlocks  # needs pyarrow
 
         if not isinstance(y, str):
-            raise SourceError(f"X is a path, so y must be the name of the label column, not {y!r}.")
+            raise SourceError(
+                "X is a path, so y must be the name of the label column, not "
+                f"{_described(y)}. Labels in an array go with a single .npy file."
+            )
         return TableBlocks(X, y, sample_weight, memory_mb=memory_mb)
     if is_mapped(X, memory_mb):
         return MappedBlocks(X, y, sample_weight, memory_mb)
@@ -208,3 +211,10 @@ def cuts(sizes: list[int]) -> list[slice]:
 def _refuse_columns(y: Any, sample_weight: Any) -> None:
     if y is not None or sample_weight is not None:
         raise SourceError("X brings its own labels and weights: leave y and sample_weight out.")
+
+
+def _described(y: Any) -> str:
+    """Describe labels in a few words, as they may be too many to print."""
+    if hasattr(y, "shape"):
+        return f"an array of shape {y.shape}"
+    return "a list" if isinstance(y, list) else repr(y)

@@ -284,7 +284,7 @@ def _stored(
                     raise SourceError(f"In {batch.where}: {problem}") from problem
                 if not store.add(rows):
                     raise SourceError(
-                        f"The rows need more than the {limit / 2**20:.0f} MiB of temporary files "
+                        f"The rows need more than the {limit / 2**20:.3g} MiB of temporary files "
                         "that disk_mb, or half of the free space of the disk, allows: free some, "
                         "set a larger disk_mb, or let TMPDIR name a larger disk."
                     )
