@@ -4,6 +4,7 @@
     python benchmarks/ablation.py images        # the same on Fashion-MNIST and Yale B, if at hand
     python benchmarks/ablation.py probability   # log loss for exponents in `predict_proba`
     python benchmarks/ablation.py growth        # "paper" and "best", refined or not
+    python benchmarks/ablation.py robust        # refinement with and without noise around the rows
     python benchmarks/ablation.py soft          # centres by soft memberships in place of hard ones
     python benchmarks/ablation.py noise         # overlapping classes, wrong labels: "auto" beside k
 
@@ -13,6 +14,7 @@ All but the last use stratified, shuffled 5-fold cross-validation.
 import sys
 import warnings
 from collections import defaultdict
+from unittest.mock import patch
 
 import numpy as np
 from common import image_sets, print_result, small_sets
@@ -22,6 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from dkmeans import DiscriminativeKMeans, OverfittingWarning
 from dkmeans.baselines import ClasswiseKMeans
+from dkmeans.growth import robust_field
 from dkmeans.questions.memberships import memberships
 
 REPULSIONS = (0.0, 0.1, 0.25, 0.5, 1.0, "size")
@@ -116,6 +119,35 @@ def growth(sets):
             line = "".join(f"{cell:>24}" for cell in cells)
             print(f"{name:<14}{budget or 'none':>8}{line}", flush=True)
     print_result(result)
+
+
+def robust(sets):
+    """Print held-out error in % of refinement with and without noise, and what the noise adds.
+
+    What it adds is the mean difference of log((wrong + 0.5) / (n + 1)) over the folds.
+    """
+    noises, gains, result = {"robust": robust_field.MAX_NOISE, "plain": 0.0}, [], {}
+    print(f"{'data set':<14}{'budget':>8}{'robust':>9}{'plain':>9}{'adds':>9}{'error':>8}")
+    for name, (X, y) in sets.items():
+        for budget in budgets(y)[:-1]:
+            shares, logs = defaultdict(list), defaultdict(list)
+            for X_train, y_train, X_test, y_test in folds(X, y):
+                for way, most in noises.items():
+                    model = DiscriminativeKMeans(budget, refine="margin", metric="euclidean")
+                    with patch.object(robust_field, "MAX_NOISE", most):
+                        model.fit(X_train, y_train)
+                    wrong = int((model.predict(X_test) != y_test).sum())
+                    shares[way].append(100 * wrong / len(y_test))
+                    logs[way].append(np.log((wrong + 0.5) / (len(y_test) + 1)))
+            added = np.subtract(logs["robust"], logs["plain"])
+            gains.append(added.mean())
+            spread = added.std(ddof=1) / len(added) ** 0.5
+            errors = {way: round(float(np.mean(of)), 2) for way, of in shares.items()}
+            cells = "".join(f"{error:>9.2f}" for error in errors.values())
+            print(f"{name:<14}{budget:>8}{cells}{gains[-1]:>9.3f}{spread:>8.3f}", flush=True)
+            result[f"{name} {budget}"] = [*errors.values(), round(gains[-1], 3), round(spread, 3)]
+    print(f"{'mean':<40}{np.mean(gains):>9.3f}")
+    print_result({"mean": round(float(np.mean(gains)), 3), **result})
 
 
 def noisy_sets():
@@ -228,5 +260,6 @@ if __name__ == "__main__":
         "noise": noise,
         "soft": soft,
         "growth": lambda: growth(small_sets()),
+        "robust": lambda: robust(small_sets()),
     }
     parts[sys.argv[1]]()
