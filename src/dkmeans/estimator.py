@@ -1038,14 +1038,17 @@ class DiscriminativeKMeans(
         *,
         in_parts: bool = False,
     ) -> Self:
-        self._run(X, y, sample_weight, how, classes)
-        warn_about(self, X, how, stacklevel=3, in_parts=in_parts)
+        sample = self._run(X, y, sample_weight, how, classes)
+        warn_about(self, sample, how, stacklevel=3, in_parts=in_parts)
         return self
 
     @with_callbacks
-    def _run(self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any) -> None:
-        fitted = fit(self, X, y, sample_weight, how, classes)
+    def _run(
+        self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any
+    ) -> Matrix | None:
+        fitted, sample = fit(self, X, y, sample_weight, how, classes)
         self._publish(with_lazy_labels(self, fitted, X, y, sample_weight))
+        return sample
 
     def __getstate__(self) -> dict[str, Any]:
         return without_lazy_values(super().__getstate__())

@@ -23,6 +23,7 @@ from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
+from dkmeans.kernels.block import Matrix
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
 from dkmeans.passes.sampling import Draw
@@ -34,7 +35,7 @@ from dkmeans.results.fit_record import Clock, History
 
 def fit(
     estimator: Any, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
-) -> Fitted:
+) -> tuple[Fitted, Matrix | None]:
     """Fit a model with the parameters of an estimator.
 
     Parameters
@@ -45,6 +46,12 @@ def fit(
     how : Continuation
     classes : array-like, optional
         Classes to know beside those in y.
+
+    Returns
+    -------
+    fitted : Fitted
+    sample : matrix or None
+        Some of the rows, as they are with any metric, if the fit did not continue another.
     """
     clock = Clock()
     listeners = progress.listeners(estimator.verbose)
@@ -65,7 +72,7 @@ def fit(
         growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, clock)
         fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
-    return fitted
+    return fitted, prepared.training.sample
 
 
 def start_run(

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dkmeans.fitted import Fitted
 from dkmeans.geometry import AUTO, GEOMETRIES, LEARNED, Learned
 from dkmeans.growth.rules import Continuation
+from dkmeans.kernels.block import Matrix
 from dkmeans.scale_warnings import (
     ScaleWarning,
     dominant_features_text,
@@ -25,7 +26,12 @@ class OverfittingWarning(UserWarning):
 
 
 def warn_about(
-    estimator: Any, X: Any, how: Continuation, stacklevel: int, *, in_parts: bool = False
+    estimator: Any,
+    sample: Matrix | None,
+    how: Continuation,
+    stacklevel: int,
+    *,
+    in_parts: bool = False,
 ) -> None:
     """Warn about what a fit was asked to do, and about what has become of it.
 
@@ -33,8 +39,8 @@ def warn_about(
     ----------
     estimator : DiscriminativeKMeans
         Fitted.
-    X : as in `DiscriminativeKMeans.fit`
-        Its rows.
+    sample : matrix or None
+        Some of its rows, if it did not continue another fit.
     how : Continuation
     stacklevel : int
         That of the caller, as in `warnings.warn`.
@@ -51,8 +57,8 @@ def warn_about(
         (UserWarning, _idle_components(estimator, how)),
         (UserWarning, _one_cluster(fitted, estimator, how)),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
-        (ScaleWarning, dominant_features_text(fitted, estimator, X, how)),
-        (ScaleWarning, outlying_feature_text(fitted, estimator, X, how)),
+        (ScaleWarning, dominant_features_text(fitted, sample)),
+        (ScaleWarning, outlying_feature_text(fitted, sample)),
     ]
     for category, text in texts:
         if text is not None:

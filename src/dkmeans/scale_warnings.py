@@ -1,27 +1,27 @@
 """Warnings about features whose scale ruins a model."""
 
-import copy
 import warnings
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dkmeans.data.dask_collections import is_dask
-from dkmeans.data.validation import check_any_rows, check_raw_rows
+from dkmeans.data.validation import check_any_rows
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import MAX_FEATURES, Euclidean, Learned
+from dkmeans.geometry import MAX_FEATURES, Cosine, Learned
 from dkmeans.geometry.dominance import dominant_features
-from dkmeans.growth.rules import Continuation
-from dkmeans.kernels.block import Indices
+from dkmeans.kernels.block import Indices, Matrix
 
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
 MAX_NAMES = 3  # of features in a warning
 SCALING = "scale the features, for instance with sklearn.preprocessing.StandardScaler"
+# The cosine depends on the origin, which centring moves; sparse rows cannot be centred.
+COSINE_SCALING = f"{SCALING}, which also measures angles from the mean row"
+COSINE_SPARSE_SCALING = "divide each feature by its standard deviation"
+MIN_COSINE_FEATURES = 3  # directions in a plane differ by one angle, to which both features belong
 ROUNDING = 1e-12  # of a variance, as a share of the mean square
 MIN_OUTLIER_ROWS = 30  # with fewer, a value far from all others may be no exception
 CENTRAL_SHARE = 0.9  # of the values that are most of them
@@ -32,29 +32,41 @@ class ScaleWarning(UserWarning):
     """A few features decide nearly all distances, or outliers decide the scale of one."""
 
 
-def dominant_features_text(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
-    """Look for features that have nearly all of the variance, if rows are in memory."""
-    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
+def dominant_features_text(fitted: Fitted, sample: Matrix | None) -> str | None:
+    """Look for features that have nearly all of the variance, of unit vectors for the cosine.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    sample : matrix or None
+        Some of its rows, as they are with any metric, from wherever they were read; None if the
+        fit continued another one.
+    """
+    geometry = fitted.geometry
+    if sample is None or isinstance(geometry, Learned):
         return None
-    rows = _sample(fitted, estimator, X)
-    if rows is None:
-        return None
-    can_learn = rows.shape[1] <= MAX_FEATURES
+    can_learn = fitted.n_features <= MAX_FEATURES
     remedy = "use metric='learned', or " if can_learn else ""
-    return _dominant_text(rows, fitted.feature_names, remedy)
+    if not isinstance(geometry, Cosine):
+        return _dominant_text(sample, fitted.feature_names, f"{remedy}{SCALING}")
+    if fitted.n_features < MIN_COSINE_FEATURES:
+        return None
+    # Distances between directions are those between rows of length one. Where one feature makes up
+    # most of all lengths, it is the next one that decides them.
+    remedy += COSINE_SPARSE_SCALING if sp.issparse(sample) else COSINE_SCALING
+    return _dominant_text(geometry.rows(sample), fitted.feature_names, remedy, " in unit vectors")
 
 
-def outlying_feature_text(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
-    """Look for a feature with few values far from all others, if rows are in memory.
+def outlying_feature_text(fitted: Fitted, sample: Matrix | None) -> str | None:
+    """Look for a feature with few values far from all others; parameters as above.
 
     Its standard deviation hides how the other values differ.
     """
-    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Learned):
+    if sample is None or not isinstance(fitted.geometry, Learned):
         return None
-    rows = _sample(fitted, estimator, X)
-    if rows is None or sp.issparse(rows) or len(rows) < MIN_OUTLIER_ROWS:
+    if sp.issparse(sample) or len(sample) < MIN_OUTLIER_ROWS:
         return None  # most values of sparse rows are 0
-    low, high = np.quantile(rows, [0.5 - CENTRAL_SHARE / 2, 0.5 + CENTRAL_SHARE / 2], axis=0)
+    low, high = np.quantile(sample, [0.5 - CENTRAL_SHARE / 2, 0.5 + CENTRAL_SHARE / 2], axis=0)
     widths = np.asarray(high - low, dtype=np.float64)
     scale = fitted.geometry.scale
     ratios = np.divide(scale, widths, out=np.zeros_like(scale), where=widths > 0)
@@ -67,16 +79,6 @@ def outlying_feature_text(fitted: Fitted, estimator: Any, X: Any, how: Continuat
         f"more than {widths[top]:.3g}, so its few other values hide all differences between them: "
         "look for outliers, and for codes of missing values."
     )
-
-
-def _sample(fitted: Fitted, estimator: Any, X: Any) -> Any:
-    """Return some of the rows, if they are in memory."""
-    if is_dask(X) or isinstance(X, str | PathLike) or not hasattr(X, "__getitem__"):
-        return None
-    nameless = copy.copy(estimator)  # a part of named rows may have no names
-    if not hasattr(X, "columns"):
-        nameless.__dict__.pop("feature_names_in_", None)
-    return check_raw_rows(nameless, _some_of(X, fitted.n_rows))
 
 
 def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
@@ -94,21 +96,25 @@ def warn_of_scale(estimator: Any, X: Any, stacklevel: int) -> None:
         return
     names = getattr(estimator, "feature_names_in_", None)
     scratch = type(estimator)(**estimator.get_params(deep=False))
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    rows, _ = check_any_rows(scratch, _some_of(X, n_rows), reset=True)
-    text = _dominant_text(rows, names, "")
+    rows, _ = check_any_rows(scratch, _some_of(X), reset=True)
+    text = _dominant_text(rows, names, SCALING)
     if text is not None:
         warnings.warn(text, ScaleWarning, stacklevel=stacklevel + 1)
 
 
-def _some_of(X: Any, n_rows: int) -> Any:
+def _some_of(X: Any) -> Any:
     """Return so many rows that variances can be estimated."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = X.tocsr() if sp.issparse(X) else X  # not all sparse formats can be sliced
     return rows[:: max(1, n_rows // SAMPLE_ROWS)]
 
 
-def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> str | None:
+def _dominant_text(
+    rows: Matrix, names: npt.NDArray[Any] | None, remedy: str, where: str = ""
+) -> str | None:
     """Say which features have nearly all of the variance, if there are any, and what to do."""
+    if rows.shape[0] < 2:
+        return None
     deviations = _deviations(rows)
     top = dominant_features(deviations)
     if not len(top):
@@ -119,8 +125,8 @@ def _dominant_text(rows: Any, names: npt.NDArray[Any] | None, remedy: str) -> st
     return (
         f"{named_features(top, names, len(deviations))} "
         f"{'have' if several else 'has'} {share:.1%} of the variance of all {len(deviations)} "
-        f"features, so {'they decide' if several else 'it decides'} most distances: "
-        f"{remedy}{SCALING}."
+        f"features{where}, so {'they decide' if several else 'it decides'} most distances: "
+        f"{remedy}."
     )
 
 

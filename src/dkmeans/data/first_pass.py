@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, BlockSource, Digest, SourceError, as_floats
+from dkmeans.data.row_sample import RowSample
 from dkmeans.data.row_weights import WeightFacts, WeightsElsewhere
 from dkmeans.data.value_checks import (
     as_labels,
@@ -98,6 +99,7 @@ class FirstPass:
         self._weights: list[Floats] = []
         self._digests: list[Digest] = []
         self._largest, self._n_values = 0.0, 0
+        self._sample = RowSample()
 
     def at(self, batch: Batch) -> Matrix | None:
         """Check and summarise one block; return its converted rows, or None if it has none."""
@@ -113,6 +115,8 @@ class FirstPass:
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error
         self.note(BlockSummary.of(batch, X, largest))
+        if self._is_fresh:
+            self._sample.add(X)
         return X
 
     def remember(self, batch: Batch, X: Matrix) -> None:
@@ -206,6 +210,7 @@ class FirstPass:
         reach: float,
         classes: Any,
         weights_of: Callable[[npt.NDArray[np.int32], int], WeightsElsewhere] | None = None,
+        sample: Matrix | None = None,
     ) -> validation.Training:
         """Combine the summaries of all blocks.
 
@@ -215,6 +220,8 @@ class FirstPass:
         weights_of : callable, optional
             Given the class of each entry and the number of classes, returns the weights of rows
             that are not here.
+        sample : matrix, optional
+            Some of the rows that are not here, of any type of numbers.
         """
         if not self.sizes:
             raise SourceError("Found no rows: at least one is needed.")
@@ -248,8 +255,9 @@ class FirstPass:
         if self._feature_names is not None:
             names["feature_names_in_"] = self._feature_names
         about = names, dtype, self._n_values
+        sample = self._sample.rows() if sample is None else sample.astype(dtype, copy=False)
         training = validation.Training(
-            None, y, found, weights, by_class, *about, elsewhere, allows_euclidean
+            None, y, found, weights, by_class, *about, elsewhere, allows_euclidean, sample
         )
         validation.check_budget(estimator, training)
         return training

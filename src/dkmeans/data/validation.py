@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkmeans.data.named_arrays import NamedArray
+from dkmeans.data.row_sample import sample_of
 from dkmeans.data.row_weights import ArrayWeights, RowWeights, WeightFacts, WeightsElsewhere
 from dkmeans.data.value_checks import (
     InvalidParameterError,
@@ -61,6 +62,7 @@ class Training:
     allows_euclidean: bool = (
         True  # whether squared distances of the rows as they are do not overflow
     )
+    sample: Matrix | None = None  # some rows of a fit from scratch, as they are with any metric
 
     @property
     def n_rows(self) -> int:
@@ -218,6 +220,7 @@ def check_training(
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
     allows_euclidean = check_reach(estimator, X.shape, X.dtype, largest, reach, how)
+    sample = sample_of(X) if how is Continuation.FRESH else None
     X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
@@ -232,6 +235,7 @@ def check_training(
         X.dtype,
         n_values,
         allows_euclidean=allows_euclidean,
+        sample=sample,
     )
     check_budget(estimator, training)
     return training

@@ -1,4 +1,4 @@
-"""Features that decide most Euclidean distances by themselves."""
+"""Features that decide most distances by themselves."""
 
 import numpy as np
 import numpy.typing as npt

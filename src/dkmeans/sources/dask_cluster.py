@@ -13,6 +13,7 @@ from dkmeans.data import validation
 from dkmeans.data.blocks import Batch, SourceError
 from dkmeans.data.dask_collections import DaskBlocks, room_for_tasks
 from dkmeans.data.first_pass import BlockSummary, FirstPass
+from dkmeans.data.row_sample import sample_of_part, stacked
 from dkmeans.data.row_weights import WeightFacts, Weighting
 from dkmeans.data.value_checks import check_weights, finite_range
 from dkmeans.geometry import Geometry, reading_geometry
@@ -44,6 +45,7 @@ class PartitionSummary:
     seen: BlockSummary
     dtype: np.dtype[np.generic]
     error: str  # message if values are invalid, else empty
+    sample: Matrix | None  # a few of the rows
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,13 @@ class SummarizePartition:
     ----------
     names : array or None
         Feature names, for messages.
+    share : float
+        Of the sample of rows: that of this partition in a fit from scratch, else 0.
     n_threads : int
     """
 
     names: npt.NDArray[np.object_] | None
+    share: float
     n_threads: int
 
     def __call__(self, batch: Batch) -> tuple[PartitionSummary, npt.NDArray[np.integer]]:
@@ -71,7 +76,10 @@ class SummarizePartition:
             error = str(problem)
             batch = replace(batch, weight=None)  # there may be too few weights
         seen, codes = BlockSummary.of(batch, X, largest).by_label()
-        return PartitionSummary(seen, X.dtype, error), codes
+        # The samples of all partitions together have a bounded size, as they travel.
+        has_sample = self.share > 0 and X.shape[0] > 0 and not error
+        sample = sample_of_part(X, self.share, batch.where) if has_sample else None
+        return PartitionSummary(seen, X.dtype, error, sample), codes
 
 
 @dataclass(frozen=True)
@@ -142,13 +150,15 @@ def scan_partitions(
     `validation.check_training`.
     """
     ending.enter_context(room_for_tasks())
-    crew = Crew(client, Partitions.of(client, blocks))
+    partitions = Partitions.of(client, blocks)
+    crew = Crew(client, partitions)
     ending.callback(crew.release)
     look = FirstPass(estimator, blocks.names, how)
-    numbers, facts = [], []
+    numbers, facts, samples = [], [], []
     are_given = False
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
-    found = crew.inspect(partial(SummarizePartition, names))
+    share = 1 / len(partitions) if how is Continuation.FRESH else 0.0
+    found = crew.inspect(partial(SummarizePartition, names, share))
     for number, one in enumerate(found):
         seen = one.seen
         if one.error:
@@ -162,8 +172,10 @@ def scan_partitions(
         numbers.append(number)
         assert seen.facts is not None
         facts.append(seen.facts)
+        if one.sample is not None:
+            samples.append(one.sample)
         are_given = seen.weight is not None
-    inspect = SummarizePartition(names, threads_per_worker(client))
+    inspect = SummarizePartition(names, 0.0, threads_per_worker(client))
 
     def weights_of(y: npt.NDArray[np.int32], n_classes: int) -> ClusterWeights:
         every = [y[cut] for cut in cuts([len(one.counts) for one in facts])]
@@ -171,7 +183,8 @@ def scan_partitions(
         merged = WeightFacts.merged(facts, y, n_classes)
         return ClusterWeights(crew, inspect, by_number, merged, are_given)
 
-    training = look.training(reach, classes, weights_of)
+    sample = stacked(samples) if samples else None
+    training = look.training(reach, classes, weights_of, sample)
     geometry, n_threads = reading_geometry(estimator.metric), estimator.n_threads
     weights = training.elsewhere
     assert isinstance(weights, ClusterWeights)
