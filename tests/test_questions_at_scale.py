@@ -1,6 +1,7 @@
 """Questions about rows that are not in memory have the answers of the same rows in memory."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,38 @@ def equal(a, b):
 
 def columns(table):
     return {name: np.asarray(values) for name, values in table.to_pandas().items()}
+
+
+class Dataset:
+    """Batches by number, as data loaders have them."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, number):
+        return self.batches[number]
+
+    def __iter__(self):
+        return iter(self.batches)
+
+
+@pytest.mark.parametrize("metric", [*METRICS, "auto"])
+@pytest.mark.parametrize("method", ["fit", pytest.param("partial_fit", marks=pytest.mark.study)])
+def test_fits_take_what_questions_take(labelled, tmp_path, metric, method):
+    X, y, w = labelled
+    every = sources(X, y, w, tmp_path)
+    paths = every["paths"]
+    every["pathlib paths"] = ([Path(path) for path in paths[0]], *paths[1:])
+    every["data set"] = (Dataset(every["batches"][0]()), None, None)
+    expected = getattr(grown(12, metric=metric), method)(X, y, sample_weight=w)
+    for kind, (rows, labels, weights) in every.items():
+        found = getattr(grown(12, metric=metric), method)(rows, labels, sample_weight=weights)
+        np.testing.assert_array_equal(
+            found.cluster_centers_, expected.cluster_centers_, err_msg=kind
+        )
 
 
 @pytest.mark.parametrize("metric", METRICS)
