@@ -403,8 +403,9 @@ class DiscriminativeKMeans(
         Returns
         -------
         model : DiscriminativeKMeans
-            A new estimator with `max_clusters` set to its number of clusters, and `refine=None` if
-            it was not refined. It has `labels_` if it was refined here, or if it has as many
+            A new estimator with `max_clusters` set to its number of clusters, or to that of classes
+            if there are more of them, so that it can be fitted again; and with `refine=None` if it
+            was not refined. It has `labels_` if it was refined here, or if it has as many
             clusters as this one.
 
         Examples
@@ -420,7 +421,8 @@ class DiscriminativeKMeans(
         """
         validation.check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
-        model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
+        budget = max(fitted.n_clusters, len(fitted.classes))  # with less, it could not be fitted
+        model: Self = clone(self).set_params(max_clusters=budget)
         model._publish(fitted)
         if X is not None:
             model.set_params(refine=self.refine or "margin")
