@@ -31,6 +31,7 @@ from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import Clock
 from dkmeans.runners.checkpoint import Journal
 from dkmeans.sources import growth_rows, out_of_core
 
@@ -55,6 +56,7 @@ class PreparedFit:
     # Finds the conflicts again, for Dask collections, whose conflicts are lazy; given the learned
     # metric in which rows were compared, if any.
     find_conflicts: Callable[[Geometry | None], list[Indices]] | None
+    clock: Clock
 
     def run(self, n_clusters: int | None = None, tried: Geometry | None = None) -> Run:
         """Set up a run on all rows.
@@ -99,16 +101,20 @@ def prepare(
     sample_weight: Any,
     how: Continuation = Continuation.FRESH,
     classes: Any = None,
+    clock: Clock | None = None,
 ) -> Iterator[PreparedFit]:
     """Check everything, and read the data.
+
+    The clock, which has started with the fit, is set forward if the fit is resumed.
 
     At the end of the block, rows on a cluster are released, and the checkpoint is removed, or
     written once more after Ctrl-C.
     """
     validation.check_parameters(estimator.get_params(deep=False))
+    clock = Clock() if clock is None else clock
     before: Fitted | None = None if how is Continuation.FRESH else estimator._fitted
     with ExitStack() as ending:
-        journal = _open_journal(estimator)
+        journal = _open_journal(estimator, clock)
         if journal is not None:
             ending.enter_context(journal)
         training, stream, sum_cells = _read(estimator, X, y, sample_weight, how, classes, ending)
@@ -159,6 +165,7 @@ def prepare(
                 if is_dask(X)
                 else None
             ),
+            clock=clock,
         )
 
 
@@ -298,13 +305,13 @@ def _learned_start(
     return growth_rows.LearnedStart(estimator.n_components, learned, or_euclidean)
 
 
-def _open_journal(estimator: Any) -> Journal | None:
+def _open_journal(estimator: Any, clock: Clock) -> Journal | None:
     """Open the checkpoint, if there is one."""
     if estimator.checkpoint is None:
         return None
     params = estimator.get_params(deep=False)
     chosen = {n: repr(value) for n, value in params.items() if n not in _NOT_IN_CHECKPOINTS}
-    journal = Journal(estimator.checkpoint)
+    journal = Journal(estimator.checkpoint, clock)
     journal.expect("parameters", json.dumps(chosen, sort_keys=True))
     return journal
 
