@@ -112,7 +112,7 @@ def prepare(
     """
     validation.check_parameters(estimator.get_params(deep=False))
     clock = Clock() if clock is None else clock
-    before: Fitted | None = None if how is Continuation.FRESH else estimator._fitted
+    before: Fitted | None = None if how.is_fresh else estimator._fitted
     with ExitStack() as ending:
         journal = _open_journal(estimator, clock)
         if journal is not None:
@@ -138,7 +138,7 @@ def prepare(
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
-            learned=_learned_start(estimator, metric, earlier, training),
+            learned=_learned_start(estimator, metric, earlier, training, how),
             lazy_conflicts=is_dask(X),
         )
         ending.callback(source.rows.close)
@@ -171,7 +171,7 @@ def prepare(
 
 def _before(estimator: Any, how: Continuation) -> Any:
     """Return a copy of the estimator before the fit, as far as reading the data needs it."""
-    if how is Continuation.FRESH:
+    if how.is_fresh:
         return type(estimator)(**estimator.get_params(deep=False))
     return copy(estimator)  # without anything lazy
 
@@ -188,7 +188,7 @@ def _find_conflicts(
     """Read Dask collections again as a fit did, and return their conflicts."""
     with single_threaded_blas, ExitStack() as ending:
         training, stream, _ = _read(estimator, X, y, sample_weight, how, classes, ending)
-        unit = None if how is Continuation.FRESH else estimator._fitted.weight_unit
+        unit = None if how.is_fresh else estimator._fitted.weight_unit
         place = estimator.n_threads, estimator.memory_mb
         return growth_rows.find_conflicts(training, stream, *place, unit, geometry)
 
@@ -290,7 +290,11 @@ def _refinement(estimator: Any, is_learned: bool, how: Continuation) -> str | No
 
 
 def _learned_start(
-    estimator: Any, metric: str, earlier: Geometry | None, training: validation.Training
+    estimator: Any,
+    metric: str,
+    earlier: Geometry | None,
+    training: validation.Training,
+    how: Continuation,
 ) -> growth_rows.LearnedStart | None:
     """Return how the metric is learned, if it is; a fit that continues keeps it."""
     learned = earlier if isinstance(earlier, Learned) else None
@@ -302,7 +306,15 @@ def _learned_start(
     if metric != LEARNED:
         return None
     or_euclidean = estimator.metric == AUTO and training.allows_euclidean
-    return growth_rows.LearnedStart(estimator.n_components, learned, or_euclidean)
+    return growth_rows.LearnedStart(
+        estimator.n_components,
+        learned,
+        or_euclidean,
+        plain_if_few=(
+            how is Continuation.FIRST_ROWS and or_euclidean and estimator.n_components is None
+        ),
+        hold_out=estimator.max_clusters == "auto",
+    )
 
 
 def _open_journal(estimator: Any, clock: Clock) -> Journal | None:

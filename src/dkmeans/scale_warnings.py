@@ -34,7 +34,7 @@ class ScaleWarning(UserWarning):
 
 def dominant_features_text(fitted: Fitted, estimator: Any, X: Any, how: Continuation) -> str | None:
     """Look for features that have nearly all of the variance, if rows are in memory."""
-    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Euclidean):
+    if not how.is_fresh or not isinstance(fitted.geometry, Euclidean):
         return None
     rows = _sample(fitted, estimator, X)
     if rows is None:
@@ -49,7 +49,7 @@ def outlying_feature_text(fitted: Fitted, estimator: Any, X: Any, how: Continuat
 
     Its standard deviation hides how the other values differ.
     """
-    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Learned):
+    if not how.is_fresh or not isinstance(fitted.geometry, Learned):
         return None
     rows = _sample(fitted, estimator, X)
     if rows is None or sp.issparse(rows) or len(rows) < MIN_OUTLIER_ROWS:
