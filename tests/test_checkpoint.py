@@ -1,22 +1,26 @@
 """A fit that is ended by force and started again ends as if nothing had happened."""
 
 import errno
+import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from models import grown
+from safetensors.numpy import save
 
 from dkmeans.exact.grids import DataFacts
 from dkmeans.exact.group_sums import GroupSums
 from dkmeans.passes.results import Pieces
 from dkmeans.progress import listening
 from dkmeans.runners import checkpoint
-from dkmeans.runners.checkpoint_file import CheckpointError
+from dkmeans.runners.checkpoint_file import MAGIC, CheckpointError, read
 from dkmeans.runners.encoding import decode, encode
 from dkmeans.runners.local import LocalRunner
 from dkmeans.runners.sweep import SweepRunner
@@ -116,6 +120,43 @@ def test_a_fit_that_dies_again_and_again(labelled, tmp_path, monkeypatch, parame
     assert deaths > 2
     same(model, whole)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("budget", [12, "auto"])
+def test_seconds_include_those_before_a_stop(labelled, tmp_path, monkeypatch, budget):
+    X, y, _ = labelled
+    passed = 0.0  # each pass takes a second
+    original = LocalRunner.run
+
+    def slow_run(self, task):
+        nonlocal passed
+        result = original(self, task)
+        passed += 1
+        return result
+
+    monkeypatch.setattr(LocalRunner, "run", slow_run)
+    clock = SimpleNamespace(perf_counter=lambda: passed)
+    monkeypatch.setattr("dkmeans.results.fit_record.time", clock)
+    whole = grown(budget, refine="margin").fit(X, y)
+    at_end = passed - whole.history_.seconds.sum()  # after the last row of the history
+    settings = {"refine": "margin", "checkpoint": tmp_path / "c"}
+    for stops in ((15,), (40,), (20, 35, 50)):
+        passed, model = 0.0, grown(budget, **settings)
+        for after in stops:
+            assert fit_and_die(model, after, monkeypatch, X, y)
+        model.fit(X, y)
+        same(model, whole)
+        assert model.history_.seconds.sum() == passed - at_end
+        assert (model.history_.seconds >= whole.history_.seconds).all(), "in the same rows"
+
+
+def test_a_checkpoint_without_seconds(tmp_path):
+    path = tmp_path / "c"
+    text = json.dumps({"about": {"parameters": "x"}, "passes": [["FindFacts", 1], ["Assign", 2]]})
+    body = save({}, {"json": text})
+    path.write_bytes(MAGIC + hashlib.sha256(body).digest() + body)
+    _, entries, seconds, _ = read(path)
+    assert (len(entries), seconds) == (2, [0.0, 0.0])
 
 
 @pytest.mark.parametrize("after", range(10, 60, 7))

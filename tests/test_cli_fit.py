@@ -299,3 +299,11 @@ def test_warnings_speak_of_options(place):
     write(pa.table(columns), "units.csv")
     text = run("fit units.csv --raw --label noise --max-clusters 9 --metric euclidean --force")
     assert "so it decides most distances: use --metric learned, or add --standardise." in text
+    text = run(
+        "fit units.csv --raw --label noise --max-clusters 9 --metric euclidean --n-components 2 "
+        "--force"
+    )
+    assert (
+        "--n-components 2 has no effect with --metric euclidean: set --metric learned, or leave it "
+        "out." in " ".join(text.split())
+    )

@@ -1,5 +1,6 @@
 """Warnings: each is one sentence that says what to do, and ordinary fits have none."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -53,6 +54,16 @@ def test_repulsion_without_effect():
 def test_repulsion_that_counts(settings):
     assert warned(grown(6, repulsion=0.5, **settings), *IRIS) == []
     assert warned(DiscriminativeKMeans.paper(6, repulsion=0.5), *IRIS) == []
+
+
+def test_repulsion_counts_in_later_parts():
+    X, y = IRIS
+    parts = [(X[i::3], y[i::3]) for i in range(3)]
+    models = grown(6), grown(6, repulsion=5)
+    for part in parts:
+        for model in models:
+            assert warned(model, *part, method="partial_fit") == []
+    assert not np.array_equal(*(model.cluster_centers_ for model in models))
 
 
 def test_refinement_that_moves_nothing():
@@ -251,19 +262,53 @@ def test_rare_values_are_no_outliers(load):
     assert warned(DiscriminativeKMeans(12, metric="learned"), sp.csr_array(X), y) == []
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "learned", "auto"])
-def test_a_number_of_clusters_that_parts_keep(metric):
-    X, y = IRIS
-    model = grown("auto", metric=metric)
-    for part in (slice(0, None, 4), slice(1, None, 4)):
-        ((category, text),) = warned(model, X[part], y[part], method="partial_fit")
-        assert category is UserWarning
-        assert text.startswith('max_clusters="auto" keeps the number of clusters that the first ')
-        assert f"there are {model.n_clusters_} clusters now: set max_clusters" in text
-        assert (f'and metric="{metric}" its metric' in text) == (metric != "euclidean")
-        assert ("in the first call, for the metric" in text) == (metric != "euclidean")
-    assert warned(grown(6, metric=metric), X, y, method="partial_fit") == []
-    assert warned(grown("auto", metric=metric), X, y) == []
+def in_parts(model, X, y, n_parts):
+    """Call `partial_fit` for each part, and return the warnings of each call."""
+    parts = [slice(i, None, n_parts) for i in range(n_parts)]
+    return [[t for _, t in warned(model, X[p], y[p], method="partial_fit")] for p in parts]
+
+
+def test_a_number_of_clusters_that_parts_keep_is_named_once():
+    model = grown("auto")
+    first, (text,), *others = in_parts(model, *IRIS, 4)
+    assert (first, others) == ([], [[], []]), "the first part may be all rows"
+    assert text.startswith('max_clusters="auto" keeps the number of clusters that the first call ')
+    assert f"there are {model.n_clusters_} clusters now: set max_clusters to the number" in text
+    again = pickle.loads(pickle.dumps(model))
+    assert warned(again, *IRIS, method="partial_fit") == []
+    assert in_parts(grown(6), *IRIS, 4) == [[]] * 4
+    model = grown("auto")
+    assert warned(model, *IRIS) == []
+    assert len(in_parts(model, *IRIS, 2)[0]) == 1
+
+
+@pytest.mark.parametrize("k", [20, "auto"])
+def test_a_metric_that_parts_keep_is_named_once_if_its_rows_were_few(k):
+    X, y = load_digits(return_X_y=True)
+    number = int(k == "auto")
+
+    def kept(n_parts, **settings):
+        first, second, *others = in_parts(DiscriminativeKMeans(k, **settings), X, y, n_parts)
+        assert first == [] or "constant in the first call" in first[0]
+        assert others == [[]] * (n_parts - 2)
+        assert sum(text.startswith("max_clusters=") for text in second) == number
+        return second[number:]
+
+    enough = 410 if k == "auto" else 200
+    (text,) = kept(12)
+    assert text == (
+        'metric="auto" keeps "euclidean" from the first call, which had 150 rows, too few to '
+        f"compare metrics: pass at least {enough} rows in the first call, or scale the features "
+        'and set metric="euclidean".'
+    )
+    for settings in ({"metric": "learned"}, {"n_components": 4}):
+        (text,) = kept(12, **settings)
+        assert (
+            "keeps the projection from the first call, which had 150 rows, too few to learn" in text
+        )
+        assert ": pass at least 200 rows in the first call, or scale" in text
+    assert kept(4) == []
+    assert kept(12, metric="euclidean") == []
 
 
 def test_a_number_of_clusters_that_a_warm_start_keeps():
@@ -291,7 +336,8 @@ def test_features_that_a_first_call_does_not_know():
     (text,) = texts(X * [1, 0, 1, 1], y)
     assert text.startswith("Feature number 1 is constant in the first call, so ")
     assert 'metric="learned" ignores it in all later calls, too: pass more rows' in text
-    (text,) = texts(table * [1, 0, 0, 1], y, metric="auto")
+    units = [1, 0, 0, 1000]
+    (text,) = texts(table * units, y, metric="auto")
     assert text.startswith("Features 'sepal width (cm)' and 'petal length (cm)' are constant")
     assert 'metric="auto" ignores them' in text
     (text,) = texts(X[:1], y[:1])
@@ -301,5 +347,6 @@ def test_features_that_a_first_call_does_not_know():
     assert texts(X * [1, 0, 1, 1], y, metric="euclidean") == []
     model = grown(6, metric="learned")
     warned(model, X[:1], y[:1], method="partial_fit")
-    assert warned(model, X, y, method="partial_fit") == []
+    ((_, text),) = warned(model, X, y, method="partial_fit")
+    assert "from the first call, which had 1 row, too few to learn it" in text
     assert warned(grown(6, metric="learned"), X * [1, 0, 1, 1], y) == []

@@ -179,6 +179,88 @@ def test_a_fit_that_continues_keeps_the_metric():
     assert model.partial_fit(ALIKE[:50], CLASSES[:50]).metric_ == "euclidean"
 
 
+def first_part(X, y, k=12, **settings):
+    return DiscriminativeKMeans(k, **settings).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("k", [12, "auto"])
+@pytest.mark.parametrize("refine", ["margin", None])
+def test_few_rows_of_a_first_part_stay_as_they_are(trials, k, refine):
+    X, y = NOISE[:180], BANDS[:180]
+    model = first_part(X, y, k, refine=refine)
+    same(model, first_part(X, y, k, refine=refine, metric="euclidean"))
+    assert DiscriminativeKMeans(k, refine=refine).fit(X, y).metric_ == "learned"
+    assert not trials
+    model = model.partial_fit(NOISE[180:], BANDS[180:])
+    assert model.metric_ == "euclidean"
+
+
+@pytest.mark.parametrize("k", [12, "auto"])
+def test_a_first_part_of_many_rows_is_a_fit(trials, k):
+    X, y = np.r_[NOISE, -NOISE], np.r_[BANDS, BANDS]
+    model = first_part(X, y, k)
+    assert trials
+    same(model, DiscriminativeKMeans(k).fit(X, y))
+
+
+def test_as_many_rows_as_the_comparison_sees_count(trials):
+    X, y = NOISE[:300], BANDS[:300]
+    first_part(X, y, 12)
+    assert trials
+    trials.clear()
+    assert first_part(X, y, "auto").metric_ == "euclidean", "half of the rows are held out"
+    assert not trials
+
+
+@pytest.mark.parametrize("k", [12, "auto"])
+def test_the_unit_of_a_feature_shows_in_few_rows(k):
+    X, y = ALIKE[:100] * [1, 1, 1, 1, 1, 1000], CLASSES[:100]
+    assert first_part(X, y, k).metric_ == "learned"
+    X[:, 5] = np.where(np.arange(100) == 50, -1e6, ALIKE[:100, 5])
+    assert first_part(X, y, k).metric_ == "euclidean", "a single value says nothing of units"
+
+
+def test_very_few_rows_do_not_show_units():
+    for n in range(1, 10):
+        X, y = ALIKE[:n, :2] * [1, 1000], CLASSES[:n]
+        assert first_part(X, y).metric_ == "euclidean"
+    assert first_part(ALIKE[:10, :2] * [1, 1000], CLASSES[:10]).metric_ == "learned"
+
+
+def test_what_was_asked_for_is_learned_in_a_first_part():
+    X, y = NOISE[:100], BANDS[:100]
+    for setting in ({"metric": "learned"}, {"n_components": 2}):
+        assert first_part(X, y, **setting).metric_ == "learned"
+    assert first_part(2.0**500 * X, y).metric_ == "learned", "squares overflow"
+
+
+def test_blocks_and_weights_of_a_first_part_change_nothing():
+    pytest.importorskip("dask")
+    forms = list(part_fits(ALIKE[:150], CLASSES[:150], rng.integers(0, 3, 150).astype(float)))
+    for form in forms[1:]:
+        assert form.metric_ == forms[0].metric_ == "euclidean"
+        np.testing.assert_array_equal(form.cluster_centers_, forms[0].cluster_centers_)
+
+
+def part_fits(X, y, weights):
+    """Two calls of `partial_fit` with the same rows in several forms."""
+    da = pytest.importorskip("dask.array")
+    copies = np.repeat(np.arange(len(X)), weights.astype(int))
+    lazy = [da.from_array(a, chunks=(40, *a.shape[1:])) for a in (X, y, weights)]
+    order = np.arange(len(X))[::-1]
+    for settings, *rows in (
+        ({}, X, y, weights),
+        ({"n_threads": 3, "memory_mb": 0.05}, X[order], y[order], weights[order]),
+        ({}, X[copies], y[copies]),
+        ({}, X, y, 4 * weights),
+        ({"memory_mb": 1}, *lazy),
+    ):
+        model = DiscriminativeKMeans(12, **settings)
+        for _ in range(2):
+            model.partial_fit(rows[0], rows[1], None, *rows[2:])
+        yield model
+
+
 @pytest.mark.parametrize(
     ("worse", "expected"),
     [([1, 1, 1, 1], False), ([1, 0, 0], True), ([1, 1, 1, -1], True), ([-1, -1], True), ([], True)],

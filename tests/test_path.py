@@ -95,11 +95,19 @@ def test_at_takes_the_most_clusters_that_are_at_most_k(digits):
     for k in (1, 12, 16, 30, 49, 50, 1000):
         there = model.at(k)
         assert there.n_clusters_ == max(c for c in counts if c <= k)
-        assert there.max_clusters == there.n_clusters_
+        assert there.max_clusters == max(there.n_clusters_, 10)
     np.testing.assert_array_equal(model.at(50).labels_, model.labels_)
     np.testing.assert_array_equal(model.at(50).cluster_centers_, model.cluster_centers_)
     assert model.max_clusters == 50
     assert model.n_clusters_ == 50
+
+
+@pytest.mark.parametrize("max_clusters", ["auto", 50])
+def test_a_model_with_fewer_clusters_than_classes_can_be_fitted_again(digits, max_clusters):
+    X, y = digits
+    there = grown(max_clusters).fit(X, y).at(5)
+    assert (there.n_clusters_, there.max_clusters) == (1, 10)
+    assert there.fit(X, y).n_clusters_ == 10
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

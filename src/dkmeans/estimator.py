@@ -97,7 +97,8 @@ class DiscriminativeKMeans(
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of
-        the cell's weight that belongs to other classes. `growth="best"` does not use it.
+        the cell's weight that belongs to other classes. `growth="best"` does not use it, but
+        fits that continue an earlier one do.
     growth : {"best", "paper"}, default="best"
         How clusters are added. "best" aims at the highest accuracy: it splits the clusters that
         cost most, lets the prototypes settle between splits, and is robust to wrong labels. "paper"
@@ -117,7 +118,9 @@ class DiscriminativeKMeans(
         prototypes. "learned" standardises the features and learns a linear projection of them
         together with the prototypes, so that the units of features do not matter and irrelevant
         ones hardly count. `components_` has the projection, `feature_importances_` what each
-        feature counts. `partial_fit` learns it in its first call, and then keeps it.
+        feature counts. `partial_fit` chooses or learns the metric in its first call, and then
+        keeps it; if that call has few rows, "auto" is "euclidean" unless one feature has most of
+        the variance.
     n_components : int or None, default=None
         Largest rank of the projection of `metric="learned"`; other metrics ignore it. None chooses
         it. A low rank makes predictions faster.
@@ -352,7 +355,13 @@ class DiscriminativeKMeans(
 
         Earlier rows count by the weight and sum that each prototype keeps for each class. The first
         call chooses the metric, and the number of clusters with ``max_clusters="auto"``. Later
-        calls keep both, so it should have many rows, of all kinds that will come.
+        calls keep both, so it should have many rows, of all kinds that will come. For small
+        batches, set `max_clusters` to the number that all of them together need.
+
+        If the first call has too few rows to compare metrics, ``metric="auto"`` is "euclidean",
+        unless one feature has most of the variance: then it is "learned", as `fit` chooses for few
+        rows. It takes 200 distinct rows to compare, or about 400 with ``max_clusters="auto"``, as
+        half of them are held out. `metric_` tells which metric it is.
 
         Parameters
         ----------
@@ -375,8 +384,8 @@ class DiscriminativeKMeans(
                 "class_weight='balanced' needs all rows at once, which partial_fit does not see: "
                 "pass a dict, or weights as sample_weight."
             )
-        how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FRESH
-        return self._fit(X, y, sample_weight, how, classes, in_parts=True)
+        how = Continuation.NEW_ROWS if hasattr(self, "_fitted") else Continuation.FIRST_ROWS
+        return self._fit(X, y, sample_weight, how, classes)
 
     def at(self, k: int, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Return the largest model with at most k clusters that the fit passed through.
@@ -403,8 +412,9 @@ class DiscriminativeKMeans(
         Returns
         -------
         model : DiscriminativeKMeans
-            A new estimator with `max_clusters` set to its number of clusters, and `refine=None` if
-            it was not refined. It has `labels_` if it was refined here, or if it has as many
+            A new estimator with `max_clusters` set to its number of clusters, or to that of classes
+            if there are more of them, so that it can be fitted again; and with `refine=None` if it
+            was not refined. It has `labels_` if it was refined here, or if it has as many
             clusters as this one.
 
         Examples
@@ -420,7 +430,8 @@ class DiscriminativeKMeans(
         """
         validation.check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
-        model: Self = clone(self).set_params(max_clusters=fitted.n_clusters)
+        budget = max(fitted.n_clusters, len(fitted.classes))  # with less, it could not be fitted
+        model: Self = clone(self).set_params(max_clusters=budget)
         model._publish(fitted)
         if X is not None:
             model.set_params(refine=self.refine or "margin")
@@ -1035,11 +1046,10 @@ class DiscriminativeKMeans(
         sample_weight: Any,
         how: Continuation,
         classes: Any = None,
-        *,
-        in_parts: bool = False,
     ) -> Self:
+        before = self._fitted if hasattr(self, "_fitted") else None
         sample = self._run(X, y, sample_weight, how, classes)
-        warn_about(self, sample, how, stacklevel=3, in_parts=in_parts)
+        warn_about(self, before, sample, how, stacklevel=3)
         return self
 
     @with_callbacks

@@ -30,7 +30,7 @@ from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.calibration import count_items, fit_temperature
-from dkmeans.results.fit_record import Clock, History
+from dkmeans.results.fit_record import Clock, History, Laps
 
 
 def fit(
@@ -54,8 +54,12 @@ def fit(
         Some of the rows, as they are with any metric, if the fit did not continue another.
     """
     clock = Clock()
+    laps = Laps(clock)
     listeners = progress.listeners(estimator.verbose)
-    with single_threaded_blas, prepare(estimator, X, y, sample_weight, how, classes) as prepared:
+    with (
+        single_threaded_blas,
+        prepare(estimator, X, y, sample_weight, how, classes, clock) as prepared,
+    ):
         callbacks = Callbacks(estimator, X, y, sample_weight)
 
         def hear(step: progress.Step) -> bool:
@@ -67,9 +71,9 @@ def fit(
         callbacks.begin("trial" if prepared.search else "round")
         run, found = start_run(prepared, listeners)
         if found is not None:
-            found = replace(found, seconds=clock.lap())
+            found = replace(found, seconds=laps.lap())
             callbacks.begin("round")
-        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, clock)
+        growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, laps)
         fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
     return fitted, prepared.training.sample
@@ -113,7 +117,7 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
         if rules.refine is not None:  # growth alone has samples of its own
             run = ending.enter_context(sampled(run, held_out, n_classes))
         _announce_metric(rules, listeners)
-        found = search(run, *about, tell)
+        found = search(run, *about, tell, prepared.clock)
         if held is None:
             return found
         return replace(found, temperature=_temperature(found.chosen(), held, n_items))
@@ -136,13 +140,13 @@ def _temperature(chosen: Waypoint, held: Rows, n_items: float) -> float:
 
 
 def _grow_and_refine(
-    run: Run, weight_unit: float, listeners: Sequence[progress.Listener], clock: Clock
+    run: Run, weight_unit: float, listeners: Sequence[progress.Listener], laps: Laps
 ) -> Growth:
     """Run all rounds, or up to the round where a listener ends the fit."""
     records: list[dict[str, Any]] = []
 
     def record(state: State | RefineStep, **other: Any) -> None:
-        records.append(state.record(weight_unit) | {"seconds": clock.lap()} | other)
+        records.append(state.record(weight_unit) | {"seconds": laps.lap()} | other)
 
     finds_metric = _announce_metric(run.rules, listeners)
     trail = Trail()

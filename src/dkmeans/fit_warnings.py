@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dkmeans.fitted import Fitted
-from dkmeans.geometry import AUTO, GEOMETRIES, LEARNED, Learned
+from dkmeans.geometry import AUTO, GEOMETRIES, LEARNED, MAX_FEATURES, Learned, name_of
+from dkmeans.growth.first_metric import MIN_ROWS
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Matrix
 from dkmeans.scale_warnings import (
@@ -27,11 +28,10 @@ class OverfittingWarning(UserWarning):
 
 def warn_about(
     estimator: Any,
+    before: Fitted | None,
     sample: Matrix | None,
     how: Continuation,
     stacklevel: int,
-    *,
-    in_parts: bool = False,
 ) -> None:
     """Warn about what a fit was asked to do, and about what has become of it.
 
@@ -39,19 +39,20 @@ def warn_about(
     ----------
     estimator : DiscriminativeKMeans
         Fitted.
+    before : Fitted or None
+        What it was before.
     sample : matrix or None
         Some of its rows, if it did not continue another fit.
     how : Continuation
     stacklevel : int
         That of the caller, as in `warnings.warn`.
-    in_parts : bool
-        Whether it is a call of `partial_fit`, also the first one.
     """
     fitted: Fitted = estimator._fitted
     texts: list[tuple[type[Warning], str | None]] = [
         (OverfittingWarning, _overfitting(fitted, estimator, how)),
-        (UserWarning, _kept_number(fitted, estimator, how, in_parts)),
-        (UserWarning, _constant_features(fitted, estimator, how) if in_parts else None),
+        (UserWarning, _kept_number(fitted, estimator, how)),
+        (UserWarning, _kept_metric(fitted, before, estimator)),
+        (UserWarning, _constant_features(fitted, estimator, how)),
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
         (UserWarning, _idle_components(estimator, how)),
@@ -93,7 +94,7 @@ def _last_of_growth(fitted: Fitted) -> int | None:
     return int(grown[-1]) if len(grown) else None
 
 
-def _kept_number(fitted: Fitted, estimator: Any, how: Continuation, in_parts: bool) -> str | None:
+def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
     """Look for a number of clusters that was chosen on few rows, and is kept."""
     if estimator.max_clusters != "auto":
         return None
@@ -104,22 +105,44 @@ def _kept_number(fitted: Fitted, estimator: Any, how: Continuation, in_parts: bo
             f"rows, so {now}: set max_clusters to the number that all rows need, or "
             "warm_start=False to choose it again."
         )
-    if not in_parts:
+    if fitted.n_parts != 1:  # said already, or there are no rows but those of the first call
         return None
-    metric, start = "", ""
-    if estimator.metric in (AUTO, LEARNED):
-        metric = f', and metric="{estimator.metric}" its metric'
-        start = ", and pass many rows in the first call, for the metric"
     return (
         'max_clusters="auto" keeps the number of clusters that the first call chose on its rows '
-        f"alone{metric}, so {now}: set max_clusters to the number that all batches together "
-        f"need{start}."
+        f"alone, so {now}: set max_clusters to the number that all batches together need, for "
+        "instance n_clusters_ of a fit to many of their rows."
+    )
+
+
+def _kept_metric(fitted: Fitted, before: Fitted | None, estimator: Any) -> str | None:
+    """Look for a metric that was found on few rows, and is kept for others."""
+    if fitted.n_parts != 1 or before is None or fitted.n_features > MAX_FEATURES:
+        return None
+    if estimator.metric == LEARNED or (
+        estimator.metric == AUTO and estimator.n_components is not None
+    ):
+        enough = MIN_ROWS
+        kept, purpose = "the projection", "learn it"
+    elif estimator.metric == AUTO:
+        enough = MIN_ROWS
+        if estimator.max_clusters == "auto":  # about half of few rows are held out
+            enough = 2 * MIN_ROWS + len(before.classes)
+        kept, purpose = f'"{name_of(fitted.geometry)}"', "compare metrics"
+    else:
+        return None
+    if not 0 < before.n_rows < enough:
+        return None
+    rows = "1 row" if before.n_rows == 1 else f"{before.n_rows} rows"
+    return (
+        f'metric="{estimator.metric}" keeps {kept} from the first call, which had {rows}, too few '
+        f"to {purpose}: pass at least {enough} rows in the first call, or scale the features and "
+        'set metric="euclidean".'
     )
 
 
 def _constant_features(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
     """Look for features that a learned metric ignores as the first call knows one value only."""
-    if how is not Continuation.FRESH or not isinstance(fitted.geometry, Learned):
+    if how is not Continuation.FIRST_ROWS or not isinstance(fitted.geometry, Learned):
         return None
     constant = np.flatnonzero(fitted.geometry.scale == 0)
     if not len(constant):
@@ -148,7 +171,7 @@ def _no_convergence(fitted: Fitted, estimator: Any, how: Continuation) -> str | 
 
 
 def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
-    """Look for a repulsion that was set; fits that continue follow the paper, and use it."""
+    """Look for a repulsion that is never used: fits that continue, and later parts, use it."""
     idle = estimator.growth == "best" and estimator.repulsion != "size"
     if how is not Continuation.FRESH or not idle or estimator.warm_start:
         return None
@@ -161,7 +184,7 @@ def _idle_repulsion(estimator: Any, how: Continuation) -> str | None:
 def _idle_components(estimator: Any, how: Continuation) -> str | None:
     """Look for a rank of a metric that is not learned."""
     metric = estimator.metric
-    if how is not Continuation.FRESH or estimator.n_components is None or metric not in GEOMETRIES:
+    if not how.is_fresh or estimator.n_components is None or metric not in GEOMETRIES:
         return None
     return (
         f"n_components={estimator.n_components} has no effect with metric={metric!r}: set "
@@ -173,7 +196,7 @@ def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | Non
     """Look for a least size of clusters that two classes cannot have."""
     size = estimator.min_cluster_size
     is_single = fitted.n_clusters == 1 and len(fitted.classes) > 1
-    if how is not Continuation.FRESH or size is None or not is_single:
+    if not how.is_fresh or size is None or not is_single:
         return None
     total = float(fitted.sizes[0])
     if size <= total / 2:
@@ -188,7 +211,7 @@ def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str |
     """Look whether refinement changed nothing, or for the worse, after every label was fitted."""
     converged_to_many = estimator.max_clusters is None and fitted.n_clusters > len(fitted.classes)
     history, last = fitted.history, _last_of_growth(fitted)
-    if how is not Continuation.FRESH or not converged_to_many or last is None:
+    if not how.is_fresh or not converged_to_many or last is None:
         return None
     if estimator.refine is not None and history.inertia[last] == history.inertia[-1]:
         return (

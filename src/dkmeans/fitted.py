@@ -124,6 +124,7 @@ class Fitted(Predictor):
     # Statements about training rows; None where the rows are not known any more.
     labels: Any = None  # of shape (n,): an array, or a Dask array for Dask collections
     n_rows: int = 0  # number of rows of the last fit; 0 if it is not known
+    n_parts: int = 0  # calls that have added new rows since the last fit; not kept in files
     inertia: float | None = None
     conflicts: Conflicts | None = None
     path: Path | None = None

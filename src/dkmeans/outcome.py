@@ -77,6 +77,7 @@ def to_fitted(prepared: PreparedFit, run: Run, growth: Growth, search: Search | 
         path=path,
         training_classes=_training_classes(training) if all_rows else None,
         n_rows=training.n_rows,
+        n_parts=0 if all_rows or prepared.before is None else prepared.before.n_parts + 1,
         growth_path=growth_path,
         calibration=_calibration(search),
     )

@@ -31,6 +31,7 @@ from dkmeans.growth.run import Run, Start
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.prototypes import Prototypes
+from dkmeans.results.fit_record import Clock
 from dkmeans.runners.checkpoint import Journal
 from dkmeans.sources import growth_rows, out_of_core
 
@@ -55,6 +56,7 @@ class PreparedFit:
     # Finds the conflicts again, for Dask collections, whose conflicts are lazy; given the learned
     # metric in which rows were compared, if any.
     find_conflicts: Callable[[Geometry | None], list[Indices]] | None
+    clock: Clock
 
     def run(self, n_clusters: int | None = None, tried: Geometry | None = None) -> Run:
         """Set up a run on all rows.
@@ -99,16 +101,20 @@ def prepare(
     sample_weight: Any,
     how: Continuation = Continuation.FRESH,
     classes: Any = None,
+    clock: Clock | None = None,
 ) -> Iterator[PreparedFit]:
     """Check everything, and read the data.
+
+    The clock, which has started with the fit, is set forward if the fit is resumed.
 
     At the end of the block, rows on a cluster are released, and the checkpoint is removed, or
     written once more after Ctrl-C.
     """
     validation.check_parameters(estimator.get_params(deep=False))
-    before: Fitted | None = None if how is Continuation.FRESH else estimator._fitted
+    clock = Clock() if clock is None else clock
+    before: Fitted | None = None if how.is_fresh else estimator._fitted
     with ExitStack() as ending:
-        journal = _open_journal(estimator)
+        journal = _open_journal(estimator, clock)
         if journal is not None:
             ending.enter_context(journal)
         training, stream, sum_cells = _read(estimator, X, y, sample_weight, how, classes, ending)
@@ -132,7 +138,7 @@ def prepare(
             ),
             n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
             journal=journal,
-            learned=_learned_start(estimator, metric, earlier, training),
+            learned=_learned_start(estimator, metric, earlier, training, how),
             lazy_conflicts=is_dask(X),
         )
         ending.callback(source.rows.close)
@@ -159,12 +165,13 @@ def prepare(
                 if is_dask(X)
                 else None
             ),
+            clock=clock,
         )
 
 
 def _before(estimator: Any, how: Continuation) -> Any:
     """Return a copy of the estimator before the fit, as far as reading the data needs it."""
-    if how is Continuation.FRESH:
+    if how.is_fresh:
         return type(estimator)(**estimator.get_params(deep=False))
     return copy(estimator)  # without anything lazy
 
@@ -181,7 +188,7 @@ def _find_conflicts(
     """Read Dask collections again as a fit did, and return their conflicts."""
     with single_threaded_blas, ExitStack() as ending:
         training, stream, _ = _read(estimator, X, y, sample_weight, how, classes, ending)
-        unit = None if how is Continuation.FRESH else estimator._fitted.weight_unit
+        unit = None if how.is_fresh else estimator._fitted.weight_unit
         place = estimator.n_threads, estimator.memory_mb
         return growth_rows.find_conflicts(training, stream, *place, unit, geometry)
 
@@ -283,7 +290,11 @@ def _refinement(estimator: Any, is_learned: bool, how: Continuation) -> str | No
 
 
 def _learned_start(
-    estimator: Any, metric: str, earlier: Geometry | None, training: validation.Training
+    estimator: Any,
+    metric: str,
+    earlier: Geometry | None,
+    training: validation.Training,
+    how: Continuation,
 ) -> growth_rows.LearnedStart | None:
     """Return how the metric is learned, if it is; a fit that continues keeps it."""
     learned = earlier if isinstance(earlier, Learned) else None
@@ -295,16 +306,24 @@ def _learned_start(
     if metric != LEARNED:
         return None
     or_euclidean = estimator.metric == AUTO and training.allows_euclidean
-    return growth_rows.LearnedStart(estimator.n_components, learned, or_euclidean)
+    return growth_rows.LearnedStart(
+        estimator.n_components,
+        learned,
+        or_euclidean,
+        plain_if_few=(
+            how is Continuation.FIRST_ROWS and or_euclidean and estimator.n_components is None
+        ),
+        hold_out=estimator.max_clusters == "auto",
+    )
 
 
-def _open_journal(estimator: Any) -> Journal | None:
+def _open_journal(estimator: Any, clock: Clock) -> Journal | None:
     """Open the checkpoint, if there is one."""
     if estimator.checkpoint is None:
         return None
     params = estimator.get_params(deep=False)
     chosen = {n: repr(value) for n, value in params.items() if n not in _NOT_IN_CHECKPOINTS}
-    journal = Journal(estimator.checkpoint)
+    journal = Journal(estimator.checkpoint, clock)
     journal.expect("parameters", json.dumps(chosen, sort_keys=True))
     return journal
 

@@ -87,7 +87,7 @@ class FirstPass:
 
     def __init__(self, estimator: Any, names: list[str] | None, how: Continuation) -> None:
         self._estimator = estimator
-        self._how, self._is_fresh = how, how is Continuation.FRESH
+        self._how, self._is_fresh = how, how.is_fresh
         self._feature_names = None if names is None else np.array(names, dtype=object)
         self.sizes: list[int] = []
         self.n_features = len(names) if names is not None else 0

@@ -198,8 +198,8 @@ def check_training(
     scratch = copy.copy(estimator)  # validate_data writes to the estimator that it is given
     y = None if y is None else as_labels(y)
     given = X
-    X, y = _with_readable_errors(scratch, X, y=y, reset=how is Continuation.FRESH)
-    if how is not Continuation.FRESH:
+    X, y = _with_readable_errors(scratch, X, y=y, reset=how.is_fresh)
+    if not how.is_fresh:
         X = X.astype(_dtype(estimator), copy=False)
     names = {
         name: getattr(scratch, name)
@@ -210,7 +210,7 @@ def check_training(
         names["feature_names_in_"] = np.array(given.names, dtype=object)
     check_classification_targets(y)
     found = np.unique(y)
-    known = [] if how is Continuation.FRESH else [estimator.classes_]
+    known = [] if how.is_fresh else [estimator.classes_]
     if classes is not None:
         known.append(np.unique(as_labels(classes)))
     for labels in known:
@@ -220,7 +220,7 @@ def check_training(
     weights = check_sample_weight(sample_weight, X.shape[0])
     largest = finite_range(X, names.get("feature_names_in_"), threads_of(estimator))
     allows_euclidean = check_reach(estimator, X.shape, X.dtype, largest, reach, how)
-    sample = sample_of(X) if how is Continuation.FRESH else None
+    sample = sample_of(X) if how.is_fresh else None
     X = reading_geometry(estimator.metric).rows(X)
     class_weight = class_weights(estimator.class_weight, classes, codes, weights)
     n_values = X.nnz if sp.issparse(X) else X.size
@@ -284,16 +284,16 @@ def check_reach(
         Whether that holds for the rows as they are, too, if they are to be standardised.
     """
     n, d = shape
-    earlier = None if how is Continuation.FRESH else _geometry(estimator)
+    earlier = None if how.is_fresh else _geometry(estimator)
     metric = choose_metric(estimator.metric, d, earlier)
     if metric == LEARNED:  # rows are standardised first
-        if how is Continuation.FRESH:  # standard deviations this small count as 0
+        if how.is_fresh:  # standard deviations this small count as 0
             check_underflow(largest, dtype, refine=False)
         check_squares((1 + reach) * np.sqrt(n * d), d, dtype, largest, n)
         return _allows_euclidean(shape, dtype, largest, reach)
     if geometry_of(metric).bounded:
         return True
-    if how is not Continuation.FRESH:
+    if not how.is_fresh:
         largest = max(largest, float(np.abs(estimator._fitted.prototypes.centers).max()))
     check_underflow(largest, dtype, refine=estimator.refine is not None)
     check_squares(largest, d, dtype, largest, n)

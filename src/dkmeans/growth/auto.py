@@ -30,7 +30,7 @@ from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
 from dkmeans.kernels.block import Floats
 from dkmeans.prototypes import Prototypes
-from dkmeans.results.fit_record import Clock, TreeLog
+from dkmeans.results.fit_record import Clock, Laps, TreeLog
 
 # Growth ends at this multiple of the number of clusters chosen so far,
 MAX_RATIO_TO_CHOICE = 2.5
@@ -119,6 +119,7 @@ def search(
     weight_unit: float,
     n_classes: int,
     tell: Callable[[dict[str, Any], Prototypes], bool],
+    clock: Clock,
 ) -> Search:
     """Grow on the rows that are not held out, and evaluate each number of clusters on the others.
 
@@ -137,8 +138,10 @@ def search(
         Number of classes that have rows with a weight.
     tell : callable
         Called with the record and the prototypes of each round; True ends the search.
+    clock : Clock
+        That of the fit.
     """
-    clock, refine = Clock(), run.rules.refine
+    laps, refine = Laps(clock), run.rules.refine
     run.rules = replace(run.rules, refine=None)
     found = _Evaluation(held_out, held, largest)
     trail, records, refined_size = Trail(), list[dict[str, Any]](), 0
@@ -156,7 +159,7 @@ def search(
         assert isinstance(state, State)
         ended, error, count = False, np.nan, len(state.prototypes)
         if state.round:
-            records.append(state.record(weight_unit) | {"seconds": clock.lap()})
+            records.append(state.record(weight_unit) | {"seconds": laps.lap()})
             ended = tell(records[-1], state.prototypes)
         if refine is None:
             error = evaluate(state, state.round)

@@ -81,6 +81,13 @@ def most_clusters(n_items: float, n_classes: int) -> int:
     return max(n_classes, int(MAX_SHARE_OF_ITEMS * n_items))
 
 
+def wanted_items(counts: Indices) -> Indices:
+    """Return how many items of each class are held out, from the numbers of all of them."""
+    n_items = int(counts.sum())
+    share = min(max(MIN_SHARE, min(MAX_SHARE, WANTED_ITEMS / n_items)), MAX_ITEMS / n_items)
+    return np.where(counts > 1, np.ceil(share * counts), 0).astype(np.intp)
+
+
 def hold_out(counts: Indices, items: Callable[[Hashes], DistinctHashes]) -> HeldOut:
     """Choose the items of each class with the lowest hashes; none of a class of one item.
 
@@ -91,9 +98,7 @@ def hold_out(counts: Indices, items: Callable[[Hashes], DistinctHashes]) -> Held
     items : callable
         Finds those with hashes up to limits by class.
     """
-    n_items, n_classes = int(counts.sum()), len(counts)
-    share = min(max(MIN_SHARE, min(MAX_SHARE, WANTED_ITEMS / n_items)), MAX_ITEMS / n_items)
-    wanted = np.where(counts > 1, np.ceil(share * counts), 0).astype(np.intp)
+    n_items, n_classes, wanted = int(counts.sum()), len(counts), wanted_items(counts)
     lowest, highest = np.ones(n_classes, np.uint64), np.zeros(n_classes, np.uint64)
     chosen = []
     found = _lowest_items(counts, wanted, items)

@@ -7,6 +7,11 @@ difference. If one feature has most of the variance, that is usually because of 
 is no trial: the metric is learned. But if nearly all values of this feature are alike, its variance
 comes from a few rows that are far from all others, which says nothing of units.
 
+Nor is there a trial of fewer rows than it needs, which would show nothing. The metric of a whole
+fit is learned then, carefully. But if these are only the first rows, the metric is kept for all
+that will come. A projection that was learned from few rows would suit those badly, so rows are
+compared as they are, unless one feature has most of the variance.
+
 There is no trial either if rows have many features, and there are many of them: learning would take
 many times as long as all else in the fit. Such rows, images for instance, are compared as they are.
 """
@@ -28,7 +33,7 @@ from dkmeans.growth.first_metric import (
     seen_and_others,
     short_rules,
 )
-from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters
+from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters, wanted_items
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.start_metric import FACTOR_BITS, FEW_FEATURES, MAX_WORK
@@ -41,6 +46,7 @@ PLAIN = geometry_of("euclidean")
 PROTOTYPES_PER_CLASS = 4
 ALIKE_DEVIATIONS = 0.5  # from the mean, in which values are alike
 ALIKE_SHARE = 0.9
+MIN_DOMINATED_ROWS = 10  # distinct ones; fewer have a feature of most variance by chance
 COLLAPSED_RATIO = 2  # of distinct rows to distinct images
 PASSES = 12  # at most
 SMALL_STEP_PASSES = 20
@@ -75,6 +81,31 @@ def _is_alike(rows: Rows, geometry: Learned, feature: np.intp) -> bool:
     return bool(counts[1] > ALIKE_SHARE * counts.sum())
 
 
+def _is_dominated(rows: Rows, geometry: Learned) -> bool:
+    """Tell whether one feature has most of the variance, and not by a few of its values only."""
+    return has_dominant(geometry.scale) and not _is_alike(rows, geometry, geometry.scale.argmax())
+
+
+def stay_plain(rows: Rows, geometry: Learned, *, hold_out: bool) -> bool:
+    """Tell whether first rows are too few for a trial, and are compared as they are.
+
+    Parameters
+    ----------
+    rows : Rows
+    geometry : Learned
+        The metric to start from.
+    hold_out : bool
+        Whether a trial sees only those rows that are not held out, as the number of clusters is to
+        be chosen.
+    """
+    counts = rows.count_items()
+    n_items = int(counts.sum())
+    n_seen = n_items - int(wanted_items(counts).sum()) if hold_out else n_items
+    if n_seen >= MIN_ROWS:
+        return False
+    return n_items < MIN_DOMINATED_ROWS or not _is_dominated(rows, geometry)
+
+
 def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     """Tell whether to compare rows as they are.
 
@@ -90,7 +121,7 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     assert run.rules.first_metric is not None
     if not run.rules.first_metric.or_euclidean:
         return False
-    if has_dominant(geometry.scale) and not _is_alike(rows, geometry, geometry.scale.argmax()):
+    if _is_dominated(rows, geometry):
         return False
     n_distinct = int(rows.count_items().sum())
     if n_distinct < MIN_ROWS:

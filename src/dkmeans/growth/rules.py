@@ -12,9 +12,15 @@ class Continuation(Enum):
     """What a fit starts from, and which rows it sees."""
 
     FRESH = "fresh"  # one prototype at the mean of all rows
+    FIRST_ROWS = "first rows"  # the same, but it sees the first rows only: others may come
     WARM = "warm"  # the prototypes of an earlier fit; it sees all rows
     NEW_ROWS = "new rows"  # the prototypes of an earlier fit; it sees new rows only
     REFINE = "refine"  # the prototypes of an earlier fit, which are refined only; it sees all rows
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether there is no earlier fit."""
+        return self in (Continuation.FRESH, Continuation.FIRST_ROWS)
 
 
 @dataclass(frozen=True)

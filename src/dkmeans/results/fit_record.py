@@ -13,14 +13,33 @@ NONE = -1  # in place of an id, a call or a round
 
 
 class Clock:
-    """Measures the time from one record to the next."""
+    """Measures the time of a fit.
+
+    A fit that is resumed passes over what an earlier attempt has done. Its clock is set forward by
+    the time that this took.
+    """
 
     def __init__(self) -> None:
-        self._last = time.perf_counter()
+        self._start = time.perf_counter()
+
+    def now(self) -> float:
+        """Return the seconds since the start of the fit."""
+        return time.perf_counter() - self._start
+
+    def set_forward(self, seconds: float) -> None:
+        """Count seconds that have not passed now."""
+        self._start -= seconds
+
+
+class Laps:
+    """Measures the time from one record to the next."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._last = clock, clock.now()
 
     def lap(self) -> float:
-        """Return the seconds since the last call, or since the clock was made."""
-        now = time.perf_counter()
+        """Return the seconds since the last call, or since this was made."""
+        now = self._clock.now()
         seconds, self._last = now - self._last, now
         return seconds
 
@@ -53,7 +72,9 @@ class History(Table):
         Mean margin cost of the rows: averaged over noise in refinement, without noise in
         growth="best", nan elsewhere.
     seconds : float
-        Time since the row before. The first row includes the time of reading the data.
+        Time since the row before. The first row includes the time of reading the data. After a
+        fit that was resumed from a checkpoint, it includes the time before the stop, up to the
+        last pass that the checkpoint has.
     """
 
     @classmethod

@@ -15,6 +15,7 @@ from typing import Self, TypeVar, cast
 
 from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass, Runner
 from dkmeans.passes.part import Setting
+from dkmeans.results.fit_record import Clock
 from dkmeans.runners.checkpoint_file import (
     CheckpointError,
     CheckpointPlaceError,
@@ -41,19 +42,24 @@ class Journal:
     ----------
     path : path
         Of the checkpoint, which may exist from an earlier attempt.
+    clock : Clock
+        That of the fit. Each result from the journal sets it forward by the time that an earlier
+        attempt took for it.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
         check_place(path)
+        self._clock = clock
         self._path = Path(path).absolute()  # a callback may change the working directory
         self._about: dict[str, str] = {}
         self._before: dict[str, str] | None = None
         self._entries: list[Entry] = []
+        self._seconds: list[float] = []  # when each entry was made, since the start of the fit
         self._arrays: Arrays = {}
         self._next, self._written, self._duration = 0, time.monotonic(), 0.0
         self._runners: list[JournalRunner] = []  # runners in use, each after its origin
         if self._path.exists():
-            self._before, self._entries, self._arrays = read(self._path)
+            self._before, self._entries, self._seconds, self._arrays = read(self._path)
 
     def __enter__(self) -> Self:
         return self
@@ -93,12 +99,15 @@ class Journal:
                 f"The checkpoint {str(self._path)!r} was written by another version: delete it to "
                 "start afresh."
             )
+        since = self._seconds[self._next - 1] if self._next else 0.0
+        self._clock.set_forward(self._seconds[self._next] - since)
         self._next += 1
         return cast(R, decode(result, self._arrays))
 
     def note(self, task: Pass[R] | Exchange[R], result: R) -> None:
         """Add a result, and write the journal if the interval has passed."""
         self._entries.append((type(task).__name__, encode(result, self._arrays)))
+        self._seconds.append(self._clock.now())
         self._next += 1
         interval = max(MIN_INTERVAL_S, MIN_INTERVAL_WRITES * self._duration)
         if time.monotonic() - self._written >= interval:
@@ -109,7 +118,7 @@ class Journal:
         if self.is_replaying() or not self._entries:
             return
         start = time.monotonic()
-        write(self._path, self._about, self._entries, self._arrays)
+        write(self._path, self._about, self._entries, self._seconds, self._arrays)
         self._written = time.monotonic()
         self._duration = self._written - start
 

@@ -49,10 +49,14 @@ def _problem(target: str) -> str:
 
 
 def write(
-    path: str | os.PathLike[str], about: dict[str, str], entries: list[Entry], arrays: Arrays
+    path: str | os.PathLike[str],
+    about: dict[str, str],
+    entries: list[Entry],
+    seconds: list[float],
+    arrays: Arrays,
 ) -> None:
-    """Write a checkpoint atomically."""
-    text = json.dumps({"about": about, "passes": entries})
+    """Write a checkpoint atomically; `seconds` is when each entry was made."""
+    text = json.dumps({"about": about, "passes": entries, "seconds": seconds})
     body = save(arrays, {"json": text})
     try:
         write_atomically(path, MAGIC + hashlib.sha256(body).digest() + body)
@@ -63,7 +67,9 @@ def write(
         ) from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Entry], Arrays]:
+def read(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, str], list[Entry], list[float], Arrays]:
     """Read a checkpoint; a damaged file is refused."""
     with open(path, "rb") as file:
         data = file.read()
@@ -78,4 +84,5 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], list[Entry], Arr
     size = int.from_bytes(body[:8], "little")
     document = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["json"])
     entries = [(name, result) for name, result in document["passes"]]
-    return document["about"], entries, load(body)
+    seconds = document.get("seconds", [0.0] * len(entries))  # not in those of earlier versions
+    return document["about"], entries, seconds, load(body)

@@ -157,7 +157,7 @@ def scan_partitions(
     numbers, facts, samples = [], [], []
     are_given = False
     names = None if blocks.names is None else np.array(blocks.names, dtype=object)
-    share = 1 / len(partitions) if how is Continuation.FRESH else 0.0
+    share = 1 / len(partitions) if how.is_fresh else 0.0
     found = crew.inspect(partial(SummarizePartition, names, share))
     for number, one in enumerate(found):
         seen = one.seen

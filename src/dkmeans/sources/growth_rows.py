@@ -9,7 +9,7 @@ from dkmeans.data.validation import Training
 from dkmeans.geometry import Geometry, Learned
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_on_labels
-from dkmeans.growth.metric_choice import may_learn
+from dkmeans.growth.metric_choice import PLAIN, may_learn, stay_plain
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.start_metric import MAX_COMPONENTS, start_metric
 from dkmeans.kernels.block import Floats, Indices
@@ -38,6 +38,8 @@ class LearnedStart:
     n_components: int | None
     earlier: Learned | None  # that of the fit which this one continues
     or_euclidean: bool = False  # if there is too much work
+    plain_if_few: bool = False  # whether too few rows to tell are compared as they are
+    hold_out: bool = False  # whether a part of the rows will be held out
 
     def geometry(
         self, runner: Runner, training: Training, by_class: Floats | None
@@ -125,6 +127,14 @@ def make_source(
         )
         with rows.as_read():
             conflicts = rows.agree_and_count() if lazy_conflicts else rows.agree_on_labels()
+        if (
+            geometry is not None
+            and learned is not None
+            and learned.plain_if_few
+            and stay_plain(rows, geometry, hold_out=learned.hold_out)
+        ):
+            geometry = None
+            rows.map_rows(PLAIN)
         if journal is not None and recorded is not None:
             journal.expect("data", f"{rows.digest():016x}")
             recorded.start(journal)
