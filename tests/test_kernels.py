@@ -123,6 +123,20 @@ def test_products_settle_nearly_all_rows(n, d, shift, k, dtype):
         assert labels[some].tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(("d", "far"), [(3, 1e30), (900_000, 1.0)])
+def test_products_leave_all_rows_where_no_bound_holds(d, far):
+    X = (np.arange(3 * d).reshape(3, d) % 7 - 3).astype(np.float32)
+    packed = pack(X[:2].copy(), sparse=False)
+    X[1:] *= np.float32(far)
+    labels, squares = np.full(3, 10**12), np.empty(3)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert assign_by_product(X, packed, labels).tolist() == [0, 1, 2]
+    labels[:] = 10**12
+    assign(X, packed, labels, squares=squares)
+    assert labels.tolist() == naive.nearest(X, packed.centers, np.float32)
+    np.testing.assert_array_equal(squares, squared_distances(X, packed.centers[labels]))
+
+
 @given(
     X=matrices() | matrices(elements=strategies.far),
     k=st.integers(1, 12),

@@ -35,6 +35,7 @@ from dkmeans.kernels.reference import squared_distances, to_distance
 
 MAX_PAIR_BYTES = 1 << 22  # work memory of the reference, as float64
 MAX_FEW_CENTERS = 4  # up to here, `scan_few` is faster than `scan`
+MAX_FEW_ROWS = 256  # of which all scores may be in memory at a time
 NO_DISTANCES = np.empty(0)  # tells the loops not to compute distances
 SHORT_RUN = 128  # rows of a class, on average, up to which all classes are searched at once
 CHUNK_SCORES = 1 << 20  # scores in memory at a time
@@ -69,17 +70,19 @@ def assign(
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if packed.panels is not None:
+            finite = True
             doubtful = assign_by_scan(X, packed, labels, rows, squares=squares)
         else:
             X, rows = X if rows is None else X[rows], None
-            if sp.issparse(X):
+            # With fewer rows than centres, to prepare the centres takes longer than it saves.
+            if sp.issparse(X) or len(labels) < min(len(packed.centers), MAX_FEW_ROWS):
                 scores, lengths = _scores(X, packed)
                 labels[:] = _nearest(X, packed, scores, lengths)
-                return bool(np.isfinite(lengths).all())
-            doubtful = assign_by_product(X, packed, labels)
+                finite, doubtful = bool(np.isfinite(lengths).all()), np.empty(0, dtype=np.intp)
+            else:
+                finite, doubtful = True, assign_by_product(X, packed, labels)
             if squares is not None:
                 squares[:] = squared_distances(X, packed.centers[labels])
-        finite = True
         for part in _chunks(doubtful, packed):
             taken = X[part if rows is None else rows[part]]
             scores, lengths = _scores(taken, packed)

@@ -29,7 +29,7 @@ def assign_by_product(
     packed : PackedCenters
         IN.
     labels : array of shape (n,)
-        OUT.
+        OUT. Indices of centres, of doubtful rows too.
 
     Returns
     -------
@@ -39,6 +39,7 @@ def assign_by_product(
     factors = packed.factors
     n, d = X.shape
     if not factors.fixed < np.inf:
+        labels[:] = 0
         return np.arange(n)
     k, together = len(packed.centers), rows_together(n, d)
     step = min(n, max(TILE_BYTES // (X.itemsize * (d + 2 * k)) // TILE_ROWS, 1) * TILE_ROWS)
@@ -50,6 +51,7 @@ def assign_by_product(
         a = _prepared(X[start : start + step], factors)
         squares = _bounds_of_squares(a, min(together, len(a)))
         if not squares.max() <= factors.max_square:
+            labels[start : start + step] = 0
             doubtful.append(np.arange(start, start + len(a)))
             continue
         squares *= X.dtype.type(factors.by_square)
