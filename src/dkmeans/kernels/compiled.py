@@ -1,7 +1,8 @@
 """Decide when to use the compiled loops: if numba is installed and the data are large.
 
 Small problems wait neither for a compiler nor for the import of numba; loops that are
-loaded already are used sooner. With NUMBA_DISABLE_JIT=1 in the environment, NumPy does all the work.
+loaded already are used sooner. With NUMBA_DISABLE_JIT=1 in the environment, NumPy does all the
+work.
 """
 
 import os
