@@ -2,6 +2,7 @@
 
     python benchmarks/assign.py            # all sizes: about three minutes
     python benchmarks/assign.py --quick    # a tenth of the rows
+    OMP_NUM_THREADS=1 python benchmarks/assign.py --only "n ="    # small data, one thread
 
 Times `predict_cluster` against scikit-learn's `KMeans.predict` and, where they are installed
 (`pip install dkmeans[bench]`), scikit-learn-intelex and faiss, all on the same rows and centres, in
@@ -30,7 +31,9 @@ SIZES = {
     "k = 2": (1_000_000, 64, 2, np.float32),
     "k = 10,000": (50_000, 64, 10_000, np.float32),
     "n = 100": (100, 64, 256, np.float32),
+    **{f"n = {n:,}, k = {k}": (n, 64, k, np.float32) for n in (5000, 60_000) for k in (2, 8, 40)},
 }
+SHORT = 10_000_000  # rows times centres up to which a call is short, and timed more often
 
 
 def fitted(centers):
@@ -85,6 +88,7 @@ def main():
     """Measure, print a table and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--only", default="", help="lines whose name has this text")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     peak = {dtype: blas_speed(dtype) for dtype in (np.float32, np.float64)}
@@ -97,8 +101,8 @@ def main():
     print(f"{'milliseconds':28s}" + "".join(f"{name:>14s}" for name in names) + "  share of BLAS")
     ratios = {}
 
-    def report(title, jobs, flops=None, dtype=None):
-        times = best_times(jobs, 5)
+    def report(title, jobs, flops=None, dtype=None, repeats=5):
+        times = best_times(jobs, repeats)
         ratios[title] = {
             name: round(t / times["dkmeans"], 2) for name, t in times.items() if name != "dkmeans"
         }
@@ -107,14 +111,18 @@ def main():
         print(f"{title:28s}" + "".join(columns) + share, flush=True)
 
     for title, (n, d, k, dtype) in SIZES.items():
+        if arguments.only not in title:
+            continue
         n = max(100, n // 10) if arguments.quick else n
         X = rng.normal(size=(n, d)).astype(dtype)
         centers = rng.normal(size=(k, d)).astype(dtype)
-        report(title, contestants(X, centers), 2.0 * n * d * k, dtype)
-    n = 20_000 if arguments.quick else 200_000
-    X = sp.random_array((n, 5000), density=0.01, format="csr", dtype=np.float32, rng=rng)
-    centers = sp.random_array((256, 5000), density=0.05, dtype=np.float32, rng=rng).toarray()
-    report("CSR 200,000 x 5,000, 50 each", contestants(X, centers))
+        repeats = 50 if n * k < SHORT else 5
+        report(title, contestants(X, centers), 2.0 * n * d * k, dtype, repeats)
+    if arguments.only in (title := "CSR 200,000 x 5,000, 50 each"):
+        n = 20_000 if arguments.quick else 200_000
+        X = sp.random_array((n, 5000), density=0.01, format="csr", dtype=np.float32, rng=rng)
+        centers = sp.random_array((256, 5000), density=0.05, dtype=np.float32, rng=rng).toarray()
+        report(title, contestants(X, centers))
     print("\nRatios: time of the other over that of dkmeans.")
     print_result({"assign": ratios, "threads": default_threads()})
 

@@ -15,9 +15,11 @@ from models import grown
 from parted import rows_of
 
 from dkmeans.kernels import compiled, exact, tally
+from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import column_magnitudes
 from dkmeans.kernels.distances import FarSide, OwnDistances
 from dkmeans.kernels.exact import grid_units, rounding_units
+from dkmeans.kernels.pack import pack
 from dkmeans.kernels.projection import project_rows, round_projection
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows, sampling_hashes
@@ -307,14 +309,29 @@ def test_all_layouts_give_the_same(monkeypatch, tmp_path, dtype):
 
 def test_predictions_use_loops_that_are_loaded_sooner(monkeypatch):
     rng = np.random.default_rng(0)
-    X, centers = rng.normal(size=(70_000, 2)), rng.normal(size=(128, 2))
+    X, centers = rng.normal(size=(4000, 2)), rng.normal(size=(128, 2))
     monkeypatch.setattr(compiled, "loops_in_use", lambda: None)
-    assert compiled.loops_for(X, len(centers)) is None
+    assert compiled.loops_for_nearest(X, len(centers)) is None
     plain, _ = nearest(X, centers, 1)
     monkeypatch.undo()
-    assert compiled.loops_for(X, len(centers)) is loops
+    assert compiled.loops_for_nearest(X, len(centers)) is loops
     np.testing.assert_array_equal(nearest(X, centers, 1)[0], plain)
-    assert compiled.loops_for(X[:1000], len(centers)) is None
+    assert compiled.loops_for_nearest(X[:1000], len(centers)) is None
+    assert compiled.loops_for(X, len(centers)) is None
+
+
+@pytest.mark.parametrize("k", [2, 3, 23, 24])
+def test_predictions_leave_a_few_centres_to_matrix_products(k):
+    large = np.broadcast_to(np.float32(0), (compiled.ENOUGH, 1))
+    expected = None if k in (3, 23) else loops
+    assert compiled.loops_for_nearest(large, k) is expected
+    assert compiled.loops_for_nearest(sp.csr_array(np.ones((3, 3))), k) is None
+    rng = np.random.default_rng(k)
+    X, centers = rng.normal(size=(3000, 8)).round(1), rng.normal(size=(k, 8)).round(1)
+    plain, fast = np.empty((2, len(X)), dtype=np.intp)
+    assign(X, pack(centers, sparse=False), plain)
+    assign(X, pack(centers, sparse=False, loops=loops), fast)
+    np.testing.assert_array_equal(plain, fast)
 
 
 def test_small_fits_do_not_import_numba():

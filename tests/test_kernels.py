@@ -16,11 +16,13 @@ from hypothesis.extra import numpy as hnp
 
 from dkmeans.exact.group_sums import by_values
 from dkmeans.kernels import assign as assign_module
+from dkmeans.kernels import product as product_module
 from dkmeans.kernels.assign import assign, assign_own_and_rival
 from dkmeans.kernels.compiled import ENOUGH, loops_for
 from dkmeans.kernels.distances import FarSide, OwnDistances, all_distances
 from dkmeans.kernels.exact import cut, grid_units, product, ratio, slice_count
 from dkmeans.kernels.pack import pack
+from dkmeans.kernels.product import assign_by_product
 from dkmeans.kernels.reference import squared_distances, stable_squares
 from dkmeans.kernels.rowhash import hash_rows, salted, sampling_hashes
 from dkmeans.kernels.tally import add_sums, exact_totals, group_sums, group_totals
@@ -97,6 +99,64 @@ def test_assign_at_all_shapes(n, d, k, dtype, way):
     for rows in (X, sp.csr_array(X)):
         assign(rows, pack(centers, sparse=sp.issparse(rows), loops=way), labels)
         assert labels.tolist() == naive.nearest(X, centers, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 2, 3, 65])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 50.0])
+@pytest.mark.parametrize(("n", "d"), [(300, 30), (10_001, 3)])  # of the latter, rows share norms
+def test_products_settle_nearly_all_rows(n, d, shift, k, dtype):
+    rng = np.random.default_rng(k)
+    X, centers = ((rng.normal(size=(m, d)) + shift).astype(dtype) for m in (n, k))
+    packed = pack(centers, sparse=False)
+    if shift != 1:
+        assert (packed.factors.shift is None) == (shift == 0 and k > 1)
+    some = np.arange(0, n, n // 60)
+    expected = np.array(naive.nearest(X[some], centers, dtype))
+    for rows in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+        labels = np.full(n, -1)
+        doubtful = assign_by_product(rows, packed, labels)
+        assert len(doubtful) <= n * (0.02 if dtype is np.float32 else 0)
+        settled = ~np.isin(some, doubtful)
+        assert labels[some][settled].tolist() == expected[settled].tolist()
+        assign(rows, packed, labels)
+        assert labels[some].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("d", "far"), [(3, 1e30), (900_000, 1.0)])
+def test_products_leave_all_rows_where_no_bound_holds(d, far):
+    X = (np.arange(3 * d).reshape(3, d) % 7 - 3).astype(np.float32)
+    packed = pack(X[:2].copy(), sparse=False)
+    X[1:] *= np.float32(far)
+    labels, squares = np.full(3, 10**12), np.empty(3)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert assign_by_product(X, packed, labels).tolist() == [0, 1, 2]
+    labels[:] = 10**12
+    assign(X, packed, labels, squares=squares)
+    assert labels.tolist() == naive.nearest(X, packed.centers, np.float32)
+    np.testing.assert_array_equal(squares, squared_distances(X, packed.centers[labels]))
+
+
+@given(
+    X=matrices() | matrices(elements=strategies.far),
+    k=st.integers(1, 12),
+    dtype=strategies.dtypes,
+    lines=st.sampled_from([0, 64]),  # scores with a line per row, or per centre
+    tile=st.sampled_from([1, 5]),
+    together=st.sampled_from([1, 3]),
+)
+def test_products_give_the_labels_of_the_reference(X, k, dtype, lines, tile, together):
+    X = np.clip(X, -1e15, 1e15).astype(dtype)
+    centers = np.concatenate([X, (X[:1] + X) / 2])[:k]
+    labels = np.empty(len(X), dtype=np.intp)
+    with (
+        patch.object(product_module, "MAX_LINES", lines),
+        patch.object(product_module, "TILE_ROWS", tile),
+        patch.object(product_module, "TILE_BYTES", 1),
+        patch.object(product_module, "rows_together", lambda *_: together),
+    ):
+        assign(X, pack(centers, sparse=False), labels)
+    assert labels.tolist() == naive.nearest(X, centers, dtype)
 
 
 @pytest.mark.parametrize("way", ways)

@@ -456,7 +456,7 @@ class DiscriminativeKMeans(
             Class labels.
         """
         nearest = self.predict_cluster(X)
-        return self._fitted.cluster_classes[nearest]
+        return self._fitted.cluster_classes.take(nearest)  # faster than brackets
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose predicted class is correct.

@@ -16,9 +16,9 @@ to the dtype of X at the end) can swap two distances only if they differ by less
 (3 u + (d + 6) 2^-53) (|a|^2 + |b|^2) each, plus a few units of the smallest subnormal number.
 `pack.relative_error` adds these terms up with a safety margin.
 
-For large data, the compiled `loops.scan` replaces the product. It keeps only the two smallest
-scores of each row: if they differ by more than the bound, the label is certain. The few other rows
-are resolved as described above.
+Dense rows are scanned first, by `product.assign_by_product` or, for large data, by the compiled
+`loops.scan`. Both only compare the two smallest scores of each row: if they differ by more than the
+bound, the label is certain. The few other rows are resolved as described above.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,12 @@ import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, Matrix, dense_rows
 from dkmeans.kernels.pack import PackedCenters
+from dkmeans.kernels.product import assign_by_product
 from dkmeans.kernels.reference import squared_distances, to_distance
 
 MAX_PAIR_BYTES = 1 << 22  # work memory of the reference, as float64
 MAX_FEW_CENTERS = 4  # up to here, `scan_few` is faster than `scan`
+MAX_FEW_ROWS = 256  # of which all scores may be in memory at a time
 NO_DISTANCES = np.empty(0)  # tells the loops not to compute distances
 SHORT_RUN = 128  # rows of a class, on average, up to which all classes are searched at once
 CHUNK_SCORES = 1 << 20  # scores in memory at a time
@@ -67,15 +69,20 @@ def assign(
         False if the squared norm of some row is not finite: rows may hold NaN or infinity.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        if packed.panels is None:
-            X = X if rows is None else X[rows]
-            scores, lengths = _scores(X, packed)
-            labels[:] = _nearest(X, packed, scores, lengths)
+        if packed.panels is not None:
+            finite = True
+            doubtful = assign_by_scan(X, packed, labels, rows, squares=squares)
+        else:
+            X, rows = X if rows is None else X[rows], None
+            # With fewer rows than centres, to prepare the centres takes longer than it saves.
+            if sp.issparse(X) or len(labels) < min(len(packed.centers), MAX_FEW_ROWS):
+                scores, lengths = _scores(X, packed)
+                labels[:] = _nearest(X, packed, scores, lengths)
+                finite, doubtful = bool(np.isfinite(lengths).all()), np.empty(0, dtype=np.intp)
+            else:
+                finite, doubtful = True, assign_by_product(X, packed, labels)
             if squares is not None:
                 squares[:] = squared_distances(X, packed.centers[labels])
-            return bool(np.isfinite(lengths).all())
-        doubtful = assign_by_scan(X, packed, labels, rows, squares=squares)
-        finite = True
         for part in _chunks(doubtful, packed):
             taken = X[part if rows is None else rows[part]]
             scores, lengths = _scores(taken, packed)

@@ -1,7 +1,8 @@
 """Decide when to use the compiled loops: if numba is installed and the data are large.
 
-Small problems wait neither for a compiler nor for the import of numba. With NUMBA_DISABLE_JIT=1
-in the environment, NumPy does all the work.
+Small problems wait neither for a compiler nor for the import of numba; loops that are
+loaded already are used sooner. With NUMBA_DISABLE_JIT=1 in the environment, NumPy does all the
+work.
 """
 
 import os
@@ -17,6 +18,10 @@ from dkmeans.kernels.block import Matrix
 ENOUGH = 1 << 22  # values
 ENOUGH_PAIRS = 1 << 28  # values times centres
 ENOUGH_LOADED = 1 << 24  # values times centres, if the loops have been used before
+ENOUGH_TO_SCAN = 1 << 19  # the same, for the nearest of all centres
+# Of so many centres, matrix products find the nearest sooner than loops. (Of two, the loops only
+# read the rows; of more, they fill their registers.)
+SOME_CENTERS = range(3, 24)
 
 
 def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
@@ -25,6 +30,20 @@ def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
     if loops_in_use() is not None and values * n_centers >= ENOUGH_LOADED:
         return loops_if(compiled=True)
     return loops_if(compiled=is_worth_it(values, n_centers))
+
+
+def loops_for_nearest(X: Matrix, n_centers: int) -> ModuleType | None:
+    """Do the same as `loops_for`, for a search for the nearest of all centres."""
+    if sp.issparse(X):
+        return loops_for(X, n_centers)
+    if n_centers in SOME_CENTERS:
+        return None
+    n_values = X.shape[0] * X.shape[1]
+    loaded = n_centers >= SOME_CENTERS.stop and loops_in_use() is not None
+    return loops_if(
+        compiled=is_worth_it(n_values, n_centers)
+        or (loaded and n_values * n_centers >= ENOUGH_TO_SCAN)
+    )
 
 
 def is_worth_it(n_values: int, n_centers: int = 1) -> bool:

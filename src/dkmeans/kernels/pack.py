@@ -1,11 +1,17 @@
 """Prepare centres for scans: shift, scale, arrange in blocks, and bound rounding errors.
 
-The bound is derived in `kernels.assign`.
+The bound is derived in `kernels.assign`. If the shift s is small beside the centres, `Factors` has
+rows multiplied as they are: with b = c - s,
+
+    |x - c|^2 / 2 = |b|^2 / 2 + b.s - x.b + a term common to all centres.
+
+The bound holds with (|x| + |s|)^2 in place of |a|^2: there is one rounding of b.s more, and none of
+a = x - s. For any t > 0, (|x| + |s|)^2 <= (1 + t) |x|^2 + (1 + 1/t) |s|^2.
 """
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Self
 
@@ -16,6 +22,12 @@ from dkmeans.kernels.block import Floats, Indices
 
 CACHE_LINE_BYTES = 64
 CHUNK_VALUES = 1 << 21  # of centres that are arranged at a time
+MAX_SHIFT = 2.0  # length of the shift over that of the longest centre, to leave rows unshifted
+MAX_EXPONENT = 16  # of the scale, to leave rows unscaled
+NORM_VALUES = 512  # rows with fewer values share a norm, as a sum takes as long as so many values
+NORM_ROWS = 32  # that share a norm, at most: it is a bound for each of them
+MANY_ROWS, MANY_FEATURES = 1 << 12, 16  # the former save less than a doubtful row costs
+SUM_SLACK = 1.07  # covers the rounding of a sum of squares, and of the margin made of it
 
 
 @dataclass(frozen=True)
@@ -58,13 +70,18 @@ class PackedCenters:
         is_sparse = self.shift is None
         return np.ascontiguousarray(self.points.T) if is_sparse else self.points.T  # for BLAS
 
+    @cached_property
+    def factors(self) -> "Factors":
+        """What `assign_by_product` needs."""
+        return Factors.of(self)
+
     @property
     def errors(self) -> tuple[float, float, float]:
         """Error bound of a score: constant term, factor of the row's squared norm, of its norm."""
-        limits = np.finfo(self.centers.dtype)
-        grain = self.scale * float(limits.smallest_subnormal)  # smallest step of the reference
+        _, _, tiny, smallest = _limits(self.centers.dtype)
+        grain = self.scale * smallest  # smallest step of the reference
         d = self.centers.shape[1]
-        floor = d * float(limits.tiny) + 4 * grain * (self.reach + grain)
+        floor = d * tiny + 4 * grain * (self.reach + grain)
         floor += self.scale * d * 2.0**-1073 * self.scale  # squares that underflow in the reference
         return floor, 2 * self.relative_error, 4 * grain
 
@@ -74,6 +91,54 @@ class PackedCenters:
         if len(which) == which[-1] - which[0] + 1:  # the usual case; a slice copies nothing
             some = slice(int(which[0]), int(which[-1]) + 1)
         return replace(self, centers=self.centers[some], slack=self.slack[some])
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What `assign_by_product` multiplies rows by, and compares the products with."""
+
+    shift: npt.NDArray[np.floating] | None  # None if rows are left as they are
+    scale: float
+    directions: npt.NDArray[np.floating]  # shape (d, k)
+    offsets: npt.NDArray[np.floating]  # shape (k,): the products are subtracted from them
+    fixed: float  # the best score is certain if all others exceed it by this
+    by_square: float  # and by this times a bound of the row's squared norm
+    max_square: float  # up to here, products do not overflow
+
+    @classmethod
+    def of(cls, packed: PackedCenters) -> Self:
+        """Choose whether dense rows are shifted and scaled, and bound the errors."""
+        dtype, d = packed.centers.dtype, packed.centers.shape[1]
+        largest, eps, tiny, _ = _limits(dtype)
+        shift, scale = packed.shift, packed.scale
+        directions, offsets = packed.points.T, packed.offsets
+        middle = np.zeros(d) if shift is None else shift.astype(np.float64) * scale
+        far = math.sqrt(middle @ middle)
+        fixed, by_square, by_length = packed.errors
+        by_square += by_length / 2  # as 2 |a| <= 1 + |a|^2
+        by_square += 2 * eps  # the sum of score and margin is rounded
+        fixed += by_length / 2 + (2 * packed.relative_error + 4 * eps) * packed.reach**2
+        reach = max(packed.reach, 1.0)
+        if far <= MAX_SHIFT * packed.reach and abs(math.log2(scale)) <= MAX_EXPONENT:
+            directions = directions * dtype.type(scale)
+            offsets = (offsets + packed.points @ middle).astype(dtype)
+            if far > 0:
+                fixed += by_square * far * (far + packed.reach)
+                by_square *= 1 + far / packed.reach
+            by_square *= scale * scale
+            reach *= scale
+            shift, scale = None, 1.0
+        by_square *= SUM_SLACK
+        fixed += by_square * NORM_ROWS * d * tiny  # squares that underflow
+        return cls(
+            shift=shift,
+            scale=scale,
+            directions=np.ascontiguousarray(directions),
+            offsets=offsets,
+            fixed=fixed * SUM_SLACK,
+            by_square=by_square,
+            max_square=min(math.sqrt(largest) / 4, largest / 16 / reach) ** 2,
+        )
 
 
 def pack(
@@ -119,6 +184,20 @@ def pack(
         relative_error=kappa,
         panels=None if loops is None else _panels(loops, b, offsets, classes),
     )
+
+
+@cache
+def _limits(dtype: np.dtype[np.floating]) -> tuple[float, float, float, float]:
+    """Return the largest number, the step at 1, the smallest normal and the smallest number."""
+    found = np.finfo(dtype)
+    return float(found.max), float(found.eps), float(found.tiny), float(found.smallest_subnormal)
+
+
+def rows_together(n_rows: int, n_features: int) -> int:
+    """Return how many rows share a norm in `assign_by_product`."""
+    if n_rows < MANY_ROWS and n_features >= MANY_FEATURES:
+        return 1
+    return max(1, min(NORM_ROWS, NORM_VALUES // n_features))
 
 
 def _mean(centers: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import Indices, Matrix, max_row_values
 from dkmeans.kernels.class_distances import ClassDistances
-from dkmeans.kernels.compiled import loops_for
+from dkmeans.kernels.compiled import loops_for, loops_for_nearest
 from dkmeans.kernels.distances import all_distances
 from dkmeans.kernels.pack import pack
 from dkmeans.kernels.rowhash import Hashes, hash_rows
@@ -17,16 +17,17 @@ from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.prototypes import Prototypes
 
 _TILE_BYTES = 1 << 22  # of work arrays per tile
-_MAX_TILE_ROWS = 1 << 15  # in compiled scans, which have no work arrays
+_MAX_TILE_ROWS = 1 << 15  # in scans of dense rows and compiled ones, which have few work arrays
+_TILE_WORK = 1 << 22  # values times centres of a tile, at least: less is not worth a thread
+_READING = 16  # centres whose work takes as long as reading and checking a row
 _HASH_ROWS = 4096  # rows hashed at a time
 
 
 def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tuple[Indices, bool]:
     """Index of the nearest centre of each row, and whether the squares of all rows were finite."""
-    loops = loops_for(X, len(centers))
+    loops = loops_for_nearest(X, len(centers))
     packed = pack(centers, sparse=sp.issparse(X), loops=loops, n_terms=max_row_values(X))
     labels = np.empty(X.shape[0], dtype=np.intp)
-    n_scores = len(centers) if loops is None else 0
     finite: list[bool] = []
 
     def task(tile: slice) -> None:
@@ -36,7 +37,13 @@ def nearest(X: Matrix, centers: npt.NDArray[np.floating], n_threads: int) -> tup
         else:
             finite.append(assign(X[tile], packed, labels[tile]))
 
-    for_tiles(task, X, n_scores, n_threads)
+    if loops is None and sp.issparse(X):
+        for_tiles(task, X, len(centers), n_threads)
+    else:  # hardly any work arrays
+        least = _TILE_WORK // (X.shape[1] * (len(centers) + _READING))
+        share = -(-X.shape[0] // (4 * n_threads if n_threads > 1 else 1))
+        rows = min(_MAX_TILE_ROWS, max(1, least, share))
+        for_each(task, tiles(X.shape[0], rows), n_threads)
     return labels, all(finite)
 
 
@@ -75,6 +82,4 @@ def for_tiles(task: Callable[[slice], None], X: Matrix, n_centers: int, n_thread
     """Call a task on tiles of rows, for work arrays of the size rows times centres."""
     per_row = 8 * (n_centers + 2 * X.shape[1])
     rows = min(max(_TILE_BYTES // per_row, 16), 4096)
-    if not n_centers:  # compiled scans need hardly any work arrays
-        rows = min(_MAX_TILE_ROWS, max(1, -(-X.shape[0] // (4 * n_threads))))
     for_each(task, tiles(X.shape[0], rows), n_threads)
