@@ -51,4 +51,6 @@ class DiskBudget:
         )
 
     def __str__(self) -> str:
-        return f"the {self.limit / 2**20:,.1f} MiB that disk_mb, or the free space, allows"
+        size = self.limit / 2**20
+        rounded = f"{size:,.0f}" if size >= 100 else f"{size:.2g}"
+        return f"the {rounded} MiB that disk_mb, or the free space, allows"

@@ -264,7 +264,6 @@ def _stored(
 ) -> QuestionRows:
     budget = DEFAULT_MB if estimator.memory_mb is None else estimator.memory_mb
     disk = DiskBudget.of(estimator.disk_mb)
-    limit = disk.limit
     store = RowStore(int(budget * 2**20 * ROWS_BUDGET_SHARE), disk)
     labels: list[npt.NDArray[Any]] = []
     weights: list[Floats] = []
@@ -284,9 +283,9 @@ def _stored(
                     raise SourceError(f"In {batch.where}: {problem}") from problem
                 if not store.add(rows):
                     raise SourceError(
-                        f"The rows need more than the {limit / 2**20:.3g} MiB of temporary files "
-                        "that disk_mb, or half of the free space of the disk, allows: free some, "
-                        "set a larger disk_mb, or let TMPDIR name a larger disk."
+                        f"The rows need more room in temporary files than {disk}: set a larger "
+                        "disk_mb, free some of the disk, or let TMPDIR name a folder on a larger "
+                        "one."
                     )
                 n_rows += rows.shape[0]
                 labels.append(batch.y)
