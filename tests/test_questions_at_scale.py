@@ -231,7 +231,7 @@ def test_labels_of_both_kinds_are_told_alike(labelled):
 def test_what_is_wrong_is_said(labelled, tmp_path):
     X, y, _ = labelled
     model = DiscriminativeKMeans.paper(9, memory_mb=0.001, disk_mb=0.001).fit(X, y)
-    with pytest.raises(SourceError, match="files than the 0.001 MiB that disk_mb"):
+    with pytest.raises(SourceError, match=r"files than the 0\.001 MiB that disk_mb"):
         model.explain(lambda: [(X, y)])
     bad = np.where(X > 3, np.nan, X)
     with pytest.raises(SourceError, match=r"In batch 1: .*NaN"):
