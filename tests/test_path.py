@@ -17,6 +17,7 @@ from dkmeans.growth import auto, held_out, samples, trail
 from dkmeans.growth.held_out import hold_out
 from dkmeans.kernels.rowhash import salted, sampling_hashes
 from dkmeans.passes.sampling import DistinctHashes, WrongRows
+from dkmeans.progress import listening
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
 WAYS = [
@@ -143,6 +144,32 @@ def test_a_model_on_the_path_says_whether_it_is_refined(digits):
     assert found.path_.refined.tolist() == [False] + [True] * (len(found.path_) - 1)
     assert found.at(int(found.path_.clusters[1])).refine == "margin"
     assert found.at(1).refine is None
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
+def test_a_model_of_one_class_has_nothing_to_refine(digits, metric):
+    X, y = digits
+    model = grown(30, metric=metric, refine="margin").fit(X, y)
+    there = model.at(5, X, y)
+    np.testing.assert_array_equal(there.cluster_centers_, model.at(5).cluster_centers_)
+    assert (there.n_clusters_, there.n_iter_, there.refine) == (1, 0, None)
+    assert there.path_.refined.tolist() == [False]
+    assert there.labels_.tolist() == [0] * len(y)
+    assert there.history_.phase.tolist() == ["start"]
+    assert there.history_.impurity[0] == pytest.approx(1 - there.score(X, y))
+    single = grown(1, metric=metric, refine="margin").fit(X, np.zeros(len(y)))
+    assert single.at(1, X, np.zeros(len(y))).n_clusters_ == 1
+
+
+def test_refining_a_model_of_the_path_can_be_ended_before_the_first_pass(digits):
+    X, y = digits
+    model = grown(30, refine="margin").fit(X, y)
+    with listening(lambda _: True):
+        there = model.at(16, X, y)
+    np.testing.assert_array_equal(there.cluster_centers_, model.at(16).cluster_centers_)
+    assert there.refine is None
+    assert there.path_.refined.tolist() == [False]
+    assert there.history_.phase.tolist() == ["start"]
 
 
 def test_a_learned_metric_is_refined_with_the_model(digits):

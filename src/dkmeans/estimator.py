@@ -392,7 +392,7 @@ class DiscriminativeKMeans(
 
         Nothing is fitted again. So the model is as growth left it, unless `path_` says that it was
         refined. If the rows are given, its prototypes are refined on them, and a learned metric
-        with them.
+        with them; a model of a single class has no borders, so it stays as it is.
 
         After `max_clusters="auto"`, only the model with the chosen number of clusters was fitted on
         all rows. The others were fitted without the held-out rows, and those that were refined were
@@ -435,10 +435,11 @@ class DiscriminativeKMeans(
         model._publish(fitted)
         if X is not None:
             model.set_params(refine=self.refine or "margin")
-            return model._fit(X, y, sample_weight, Continuation.REFINE)
-        if fitted is not self._fitted and not self._fitted.refined_at(k):
-            model.set_params(refine=None)
-        return model
+            model._fit(X, y, sample_weight, Continuation.REFINE)
+            refined = model._fitted.refined_at(k)
+        else:
+            refined = fitted is self._fitted or self._fitted.refined_at(k)
+        return model if refined else model.set_params(refine=None)
 
     @accepts_sources
     def predict(self, X: Any) -> npt.NDArray[Any]:

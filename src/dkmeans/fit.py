@@ -182,5 +182,8 @@ def _grow_and_refine(
     last = waypoint(run, ended, errors)
     trail.add(last)
     # A refinement that was ended early does not count, so its passes are not in the history.
-    history = History.from_records([r for r in records if r["round"] <= ended.round])
-    return Growth(ended, last.earlier_rows, history, trail)
+    rounds_so_far = [r for r in records if r["round"] <= ended.round]
+    if not rounds_so_far:  # nothing but refinement, which moved nothing or was ended early
+        record(ended)
+        rounds_so_far = records[-1:]
+    return Growth(ended, last.earlier_rows, History.from_records(rounds_so_far), trail)

@@ -50,7 +50,7 @@ class History(Table):
     Attributes
     ----------
     round : int
-        Number of the round, from 1; 0 for what comes before, "search" and "metric".
+        Number of the round, from 1; 0 for what comes before: "search", "metric" and "start".
     phase : str
         "grow" for the paper's rounds; "sample" for rounds on a sample of the rows, where sums are
         estimates; "freeze", "fill" and "settle" belong to the guaranteed ending (see the guide),
@@ -58,6 +58,7 @@ class History(Table):
         pruning, "refine" to margin refinement. "search" is the search of `max_clusters="auto"`:
         its state with the chosen number of clusters, and the time that all of it took. "metric" is
         the choice of the metric that growth starts in, with the state that growth starts from.
+        "start" is the model that `at(k, X, y)` starts from, if it refined nothing.
     clusters : int
         Prototypes that own at least one row.
     mixed : int
