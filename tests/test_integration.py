@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dkmeans import DiscriminativeKMeans, fit
-from dkmeans.growth import grow
+from dkmeans.growth import grow, refine
+from dkmeans.progress import listening
 from dkmeans.results import fit_record
 
 pytestmark = pytest.mark.filterwarnings("ignore::dkmeans.OverfittingWarning")
@@ -214,6 +215,18 @@ def test_history_has_the_time_of_all_that_a_fit_does(clock, budget, metric, befo
     assert history.seconds[: len(before)].tolist() == before
     assert history.seconds.sum() == clock.now
     assert repr(history).startswith(f"History of {model.n_iter_} rounds\n")
+
+
+def test_history_has_the_time_of_a_refinement_that_was_ended(clock):
+    clock.slow_down(refine, "_one_pass", 1.0)
+    model = DiscriminativeKMeans(6, metric="euclidean")
+    with listening(lambda step: step.record["phase"] == "refine" and clock.now == 3.0):
+        history = model.fit(X, Y).history_
+    assert "refine" not in history.phase
+    assert history.seconds.tolist() == [0.0] * (len(history) - 1) + [3.0]
+    with listening(lambda step: clock.now == 5.0):
+        again = model.at(3, X, Y)
+    assert again.history_.seconds.tolist() == [2.0]
 
 
 def test_tree_tells_who_split_from_whom():

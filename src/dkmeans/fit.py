@@ -6,7 +6,7 @@ Nothing here changes the estimator: it publishes the returned value at once.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from math import nan
+from math import fsum, nan
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,11 @@ def _grow_and_refine(
         record(ended)
     last = waypoint(run, ended, errors)
     trail.add(last)
-    # A refinement that was ended early does not count, so its passes are not in the history.
-    rounds_so_far = [r for r in records if r["round"] <= ended.round]
-    if not rounds_so_far:  # nothing but refinement, which moved nothing or was ended early
+    # A refinement that was ended early does not count: the history has only the time of its passes.
+    kept = [r for r in records if r["round"] <= ended.round]
+    dropped = fsum(r["seconds"] for r in records if r["round"] > ended.round)
+    if not kept:  # nothing but refinement, which moved nothing or was ended early
         record(ended)
-        rounds_so_far = records[-1:]
-    return Growth(ended, last.earlier_rows, History.from_records(rounds_so_far), trail)
+        kept = records[-1:]
+    kept[-1] = kept[-1] | {"seconds": kept[-1]["seconds"] + dropped}
+    return Growth(ended, last.earlier_rows, History.from_records(kept), trail)

@@ -75,7 +75,8 @@ class History(Table):
     seconds : float
         Time since the row before. The first row includes the time of reading the data. After a
         fit that was resumed from a checkpoint, it includes the time before the stop, up to the
-        last pass that the checkpoint has.
+        last pass that the checkpoint has. The last row includes the time of a refinement that a
+        listener ended.
     """
 
     @classmethod
