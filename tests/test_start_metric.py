@@ -154,6 +154,16 @@ def test_degenerate_rows_are_fitted(X, n_components):
     assert not model.feature_importances_[constant].any()
 
 
+@pytest.mark.parametrize("size", [1e-307, 1e-309, 1e-320])
+def test_features_of_tiny_values_count_as_constant(size):
+    X, constant = rows(0), rows(0)
+    X[:, 4] *= size / np.abs(X[:, 4]).max()
+    constant[:, 4] = 0.0
+    found, expected = metric_of(X), metric_of(constant)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+    np.testing.assert_array_equal(found.components, expected.components)
+
+
 def test_too_many_features_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_FEATURES", 3)
     with pytest.raises(ValueError, match="at most 3 features, and X has 4"):

@@ -29,6 +29,7 @@ MIN_COMPONENTS = 64  # as few as these,
 # times a rank of 256.
 MAX_WORK = 2.0**31
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
+MIN_EXPONENT = -1023  # of the reach of a feature, so that two to minus it is finite
 MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest
 N_BINS = 8  # of a feature, equally likely if it is Gaussian
 CLEAR_SCORE = 10.0  # standard deviations above chance from which a feature counts fully
@@ -89,7 +90,7 @@ def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
     has_zero = (box.low <= 0) & (box.high >= 0)
     origin = np.where(has_zero, 0.0, np.where(box.low > 0, box.low, box.high))
     reach = np.maximum(np.abs(box.low - origin), np.abs(box.high - origin))
-    exponents = np.frexp(reach)[1]
+    exponents = np.maximum(np.frexp(reach)[1], MIN_EXPONENT)
     units = scale.units(heaviest)
     weight = runner.run(facts.SumWeights(units))
     sums = runner.run(features.SumMoments(origin, np.ldexp(1.0, -exponents), units))
