@@ -113,15 +113,27 @@ def test_a_rank_without_effect(metric):
         assert warned(grown(6, metric=metric, n_components=2), *IRIS) == []
 
 
-def test_a_least_size_that_leaves_one_cluster():
-    ((category, text),) = warned(grown(6, min_cluster_size=200), *IRIS)
+@pytest.mark.parametrize("size", [60, 200])
+@pytest.mark.parametrize("budget", [6, "auto"])
+def test_a_least_size_that_leaves_one_cluster(size, budget):
+    model = grown(budget, min_cluster_size=size)
+    ((category, text),) = warned(model, *IRIS)
     assert category is UserWarning
     assert text == (
-        "min_cluster_size=200 leaves a single cluster, as it is more than half the weight of all "
-        "rows, which is 150: lower it."
+        f"min_cluster_size={size} leaves a single cluster, as at most one class has so much "
+        "weight: lower it."
     )
+    assert warned(model, IRIS[0], np.zeros(150)) == []
+    model.set_params(class_weight={0: 1, 1: 5, 2: 3})  # the size is that without class weights
+    assert len(warned(model, *IRIS)) == 1
+
+
+def test_a_least_size_that_two_classes_have():
     assert warned(grown(6, min_cluster_size=40), *IRIS) == []
-    assert warned(grown(6, min_cluster_size=200), IRIS[0], np.zeros(150)) == []
+    same = np.ones_like(IRIS[0])  # other causes of a single cluster
+    assert warned(grown(6, min_cluster_size=40), same, IRIS[1]) == []
+    one = {0: 0, 1: 1, 2: 0}
+    assert warned(grown(6, min_cluster_size=40, class_weight=one), *IRIS) == []
 
 
 @pytest.mark.parametrize("settings", [{}, {"refine": "margin"}, {"growth": "paper"}])

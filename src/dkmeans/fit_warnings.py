@@ -10,7 +10,7 @@ from dkmeans.fitted import Fitted
 from dkmeans.geometry import AUTO, GEOMETRIES, LEARNED, MAX_FEATURES, Learned, name_of
 from dkmeans.growth.first_metric import MIN_ROWS
 from dkmeans.growth.rules import Continuation
-from dkmeans.kernels.block import Matrix
+from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.scale_warnings import (
     ScaleWarning,
     dominant_features_text,
@@ -193,18 +193,28 @@ def _idle_components(estimator: Any, how: Continuation) -> str | None:
 
 
 def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
-    """Look for a least size of clusters that two classes cannot have."""
+    """Look for a least size of clusters that at most one class can have."""
     size = estimator.min_cluster_size
     is_single = fitted.n_clusters == 1 and len(fitted.classes) > 1
     if not how.is_fresh or size is None or not is_single:
         return None
-    total = float(fitted.sizes[0])
-    if size <= total / 2:
+    # Of identical rows, the lighter classes may be large, too, but are outvoted.
+    most = sum(fitted.sizes) / 2 if fitted.conflicts else np.sort(_class_weights(fitted))[-2]
+    if not 0 < most < size * (1 - 1e-9):  # without weight, no class but one gets a cluster
         return None
     return (
-        f"min_cluster_size={size} leaves a single cluster, as it is more than half the weight of "
-        f"all rows, which is {total:g}: lower it."
+        f"min_cluster_size={size} leaves a single cluster, as at most one class has so much "
+        "weight: lower it."
     )
+
+
+def _class_weights(fitted: Fitted) -> Floats:
+    """Sum the user's weights of the rows by class."""
+    earlier, known = fitted.earlier_rows, fitted.training_classes
+    factors = np.ones(len(fitted.classes)) if known is None else known.weights
+    weights = earlier.weights[0] * fitted.weight_unit
+    sums = np.bincount(earlier.classes, weights, len(factors))
+    return np.divide(sums, factors, out=np.zeros_like(sums), where=factors > 0)
 
 
 def _idle_refinement(fitted: Fitted, estimator: Any, how: Continuation) -> str | None:
