@@ -113,7 +113,8 @@ class Path(Table):
         Weighted sum of squared distances to the assigned centres.
     refined : bool
         Whether the prototypes were refined after growth: those of the result, and with
-        `max_clusters="auto"` those that were tried, in a few passes.
+        `max_clusters="auto"` those that were tried, in a few passes. A learned metric is learned
+        together with the prototypes, which refines these even with `refine=None`.
     """
 
     def plot(self, ax: Any = None) -> Any:
