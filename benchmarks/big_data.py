@@ -109,7 +109,7 @@ class Traffic:
         self.sent, self.back, self.calls = (defaultdict(int) for _ in range(3))
 
     def __enter__(self):
-        from dkmeans.runners.dask_worker import RunPass, Shared
+        from dkmeans.runners.dask_requests import RunPass, Shared
 
         def counted(crew, request):
             found = self._plain(crew, request)
@@ -133,7 +133,7 @@ class Traffic:
     def _time_calls(self, crew):
         """Measure the time of a call that does next to nothing."""
         from dkmeans.passes.facts import FindWeightFacts
-        from dkmeans.runners.dask_worker import RunPass
+        from dkmeans.runners.dask_requests import RunPass
 
         times = []
         for _ in range(50):

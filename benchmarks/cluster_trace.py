@@ -27,6 +27,7 @@ def watch_worker():
         start = time.perf_counter(), time.process_time()
         found = dask_worker.plain_answer(self, request)
         taken = time.perf_counter() - start[0], time.process_time() - start[1]
+        request = getattr(request, "request", request)  # of a shared one, that which it shares
         number = getattr(request, "number", getattr(request, "source", 0))
         runner = self._holdings.sets.get(number)
         n_rows = 0 if runner is None else sum(len(part) for part in runner.parts)

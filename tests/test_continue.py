@@ -248,6 +248,18 @@ def test_forgetting_beats_remembering_on_a_drifting_stream():
     assert errors[100] < 0.5 * errors[None]
 
 
+@pytest.mark.parametrize("exponent", [-1074, -1022, 1000, 1023])
+def test_weights_far_from_earlier_ones_are_refused_in_one_sentence(exponent):
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 2
+    model = grown(4, growth="paper").partial_fit(X, y)
+    before = model.cluster_centers_
+    told = r"^sample_weight is at most .* earlier calls, whose unit is 1: .* in the same unit\.$"
+    with pytest.raises(ValueError, match=told):
+        model.partial_fit(X, y, sample_weight=np.full(12, 2.0**exponent))
+    assert model.cluster_centers_ is before
+    model.partial_fit(X, y, sample_weight=np.full(12, 2.0 ** np.copysign(600, exponent)))
+
+
 def test_a_half_life_halves():
     model = grown(half_life=4).fit([[0.0], [10.0]], [0, 1])
     model.partial_fit([[10.0]] * 4, [1] * 4)

@@ -27,7 +27,7 @@ from dkmeans.passes.assignment import AssignOwn
 from dkmeans.passes.facts import SumWeights
 from dkmeans.passes.search import FindExemplars
 from dkmeans.runners import dask as runner
-from dkmeans.runners.dask_worker import (
+from dkmeans.runners.dask_requests import (
     BuildParts,
     DeriveParts,
     InspectPartitions,

@@ -10,7 +10,8 @@ from test_blocks import same
 
 from dkmeans.growth import best
 from dkmeans.runners import dask as runner
-from dkmeans.runners.dask_worker import DeriveParts, Holder, MergePeers, SettleRange
+from dkmeans.runners.dask_requests import DeriveParts, MergePeers, SettleRange
+from dkmeans.runners.dask_worker import Holder
 from dkmeans.runners.worker_proxy import raise_lost
 from dkmeans.sources import dask_cluster as source
 

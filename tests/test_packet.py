@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dkmeans.exact.packed import MIN_PACKED, Packed, unpacked
-from dkmeans.runners.dask_worker import Answer, RunPass, Shared
+from dkmeans.runners.dask_requests import RunPass, Shared
+from dkmeans.runners.dask_worker import Answer
 from dkmeans.runners.packet import Packet
 
 

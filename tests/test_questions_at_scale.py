@@ -215,6 +215,15 @@ def test_the_score_does_not_depend_on_blocks_or_order(labelled):
         assert model.score([(X[p], y[p], w[p]) for p in parts].__iter__) == exact
 
 
+@pytest.mark.parametrize("unit", [2.0**1023, 5e-324])
+def test_the_unit_of_weights_does_not_change_the_score(labelled, unit):
+    X, y, _ = labelled
+    model = grown(9).fit(X, y)
+    weights = np.full(300, unit)
+    halves = [(X[h], y[h], weights[h]) for h in (slice(0, 99), slice(99, 300))]
+    assert model.score(X, y, weights) == model.score(lambda: halves) == model.score(X, y) < 1
+
+
 def test_labels_of_both_kinds_are_told_alike(labelled):
     X, y, w = labelled
     model = grown(9).fit(X, y)

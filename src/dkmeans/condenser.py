@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
-from dkmeans.data import validation
+from dkmeans.data import arguments, validation
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.value_checks import InvalidParameterError, as_labels, check_sample_weight, is_real
 from dkmeans.estimator import DiscriminativeKMeans
@@ -264,7 +264,7 @@ def _condense(
         weights,
         keep,
         lambda tied: _dense(_rows_of(X, tied)),
-        validation.threads_of(model),
+        arguments.threads_of(model),
     )
     indices = kept.rows
     small = _as_given(X, model.cluster_centers_) if indices is None else _rows_of(X, indices)

@@ -28,10 +28,11 @@ from dkmeans.dask_prediction import (
     with_lazy_labels,
     without_lazy_values,
 )
-from dkmeans.data import validation
+from dkmeans.data import arguments, validation
+from dkmeans.data.arguments import threads_of
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.frames import row_index
-from dkmeans.data.validation import check_rows, threads_of
+from dkmeans.data.validation import check_rows
 from dkmeans.data.value_checks import as_labels, check_sample_weight, check_weights
 from dkmeans.exact.shares import WeightShare
 from dkmeans.fit import fit
@@ -428,7 +429,7 @@ class DiscriminativeKMeans(
         >>> bool(model.at(20, X, y).score(X, y) > model.at(20).score(X, y))
         True
         """
-        validation.check_at(self, k, X, y, sample_weight)
+        arguments.check_at(self, k, X, y, sample_weight)
         fitted = self._fitted.at(k)
         budget = max(fitted.n_clusters, len(fitted.classes))  # with less, it could not be fitted
         model: Self = clone(self).set_params(max_clusters=budget)
@@ -914,7 +915,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validation.check_ids_to_drop(self, ids)
+        ids = arguments.check_ids_to_drop(self, ids)
         return self._publish(edit.drop(self._fitted, ids))
 
     def merge(self, ids: Any) -> Self:
@@ -930,7 +931,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validation.check_ids_to_merge(self, ids)
+        ids = arguments.check_ids_to_merge(self, ids)
         return self._publish(edit.merge(self._fitted, ids))
 
     def set_center(self, id: int, center: Any) -> Self:
@@ -948,7 +949,7 @@ class DiscriminativeKMeans(
         self : DiscriminativeKMeans
             The estimator, without the attributes that describe training rows, such as `labels_`.
         """
-        ids = validation.check_ids(self, id)
+        ids = arguments.check_ids(self, id)
         if len(ids) > 1:
             raise ValueError(
                 f"set_center moves one prototype, but id has {len(ids)} of them: call it for each."

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans.data.validation import is_count, is_int, threads_of
+from dkmeans.data.arguments import is_count, is_int, threads_of
 from dkmeans.data.value_checks import InvalidParameterError, is_real
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.threads import single_threaded_blas, tiles

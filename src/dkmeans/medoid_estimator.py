@@ -18,8 +18,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.calibration import CalibrationMixin
+from dkmeans.data.arguments import check_at
 from dkmeans.data.frames import row_index
-from dkmeans.data.validation import check_at
 from dkmeans.data.value_checks import as_labels, check_sample_weight
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for, settle_medoids

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dkmeans import progress
-from dkmeans.data.validation import is_count, is_int, threads_of
+from dkmeans.data.arguments import is_count, is_int, threads_of
 from dkmeans.data.value_checks import (
     InvalidParameterError,
     as_labels,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.data import validation
+from dkmeans.data import arguments, validation
 from dkmeans.data.dask_collections import DaskBlocks, is_dask
 from dkmeans.exact.sparse_sums import dense
 from dkmeans.fitted import Fitted, Predictor
@@ -110,7 +110,7 @@ def prepare(
     At the end of the block, rows on a cluster are released, and the checkpoint is removed, or
     written once more after Ctrl-C.
     """
-    validation.check_parameters(estimator.get_params(deep=False))
+    arguments.check_parameters(estimator.get_params(deep=False))
     clock = Clock() if clock is None else clock
     before: Fitted | None = None if how.is_fresh else estimator._fitted
     with ExitStack() as ending:

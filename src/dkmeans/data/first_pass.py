@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
-from dkmeans.data import validation
+from dkmeans.data import arguments, validation
 from dkmeans.data.blocks import Batch, BlockSource, Digest, SourceError, as_floats
 from dkmeans.data.row_sample import RowSample
 from dkmeans.data.row_weights import WeightFacts, WeightsElsewhere
@@ -110,7 +110,7 @@ class FirstPass:
             self.begin(X.shape, sp.issparse(X))
         X = self.converted(batch)
         try:
-            threads = validation.threads_of(self._estimator)
+            threads = arguments.threads_of(self._estimator)
             largest = finite_range(X, self._feature_names, threads)
         except ValueError as error:
             raise SourceError(f"In {batch.where}: {error}") from error

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.data.validation import threads_of
+from dkmeans.data.arguments import threads_of
 from dkmeans.explorer.draft import Draft
 from dkmeans.explorer.session import Session
 from dkmeans.plots.inputs import evenly_spaced

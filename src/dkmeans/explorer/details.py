@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dkmeans.data.validation import threads_of
+from dkmeans.data.arguments import threads_of
 from dkmeans.explorer import requests as r
 from dkmeans.explorer.draft import Draft
 from dkmeans.explorer.lookup import flags, layer_of

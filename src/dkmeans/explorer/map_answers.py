@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.validation import threads_of
+from dkmeans.data.arguments import threads_of
 from dkmeans.explorer import requests as r
 from dkmeans.explorer.curves import error_curve
 from dkmeans.explorer.lookup import flags, layer_of, plane_key, plane_of, project, read_k

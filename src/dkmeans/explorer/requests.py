@@ -24,11 +24,6 @@ def integer(params: Mapping[str, Any], name: str, below: int, default: int | Non
     return value
 
 
-def optional_integer(params: Mapping[str, Any], name: str, below: int) -> int | None:
-    """Read a whole number, or nothing."""
-    return None if params.get(name) is None else integer(params, name, below)
-
-
 def number(params: Mapping[str, Any], name: str) -> float:
     """Read a finite number."""
     value = params.get(name)
@@ -97,7 +92,7 @@ def grid(params: Mapping[str, Any]) -> tuple[npt.NDArray[np.float64], int, int]:
     extent = floats(params, "extent", 4)
     if not (extent[0] < extent[1] and extent[2] < extent[3]):
         raise RequestError("extent must be x0 < x1, y0 < y1.")
-    width, height = (1 + integer(params, n, MAX_PIXELS + 1) - 1 for n in ("width", "height"))
+    width, height = (integer(params, n, MAX_PIXELS + 1) for n in ("width", "height"))
     if width < 1 or height < 1 or width * height > MAX_PIXELS:
         raise RequestError(f"width x height must be from 1 to {MAX_PIXELS} pixels.")
     return extent, width, height

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.validation import threads_of
+from dkmeans.data.arguments import threads_of
 from dkmeans.explorer.draft import DROPPED, KEPT, Draft
 from dkmeans.explorer.layers import Codes
 from dkmeans.explorer.session import Session

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data.validation import threads_of
+from dkmeans.data.arguments import threads_of
 from dkmeans.explorer.layers import Layer
 from dkmeans.kernels.block import Indices
 from dkmeans.plots.inputs import dense

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dkmeans.data import validation
+from dkmeans.data import arguments
 from dkmeans.data.value_checks import InvalidParameterError
 from dkmeans.estimator import DiscriminativeKMeans
 from dkmeans.exact.sparse_sums import dense
@@ -178,7 +178,7 @@ def _parameters(model: DiscriminativeKMeans) -> Document:
     known = DiscriminativeKMeans().get_params(deep=False)
     # The path of a checkpoint is private to the machine that fitted the model.
     found = {name: getattr(model, name) for name in known} | {"checkpoint": None}
-    validation.check_parameters(found)
+    arguments.check_parameters(found)
     weights = store_class_weight(found.pop("class_weight"))
     return {name: plain(name, value) for name, value in found.items()} | {"class_weight": weights}
 
@@ -213,7 +213,7 @@ def _read_parameters(found: Any) -> dict[str, Any]:
         parameters["class_weight"] = read_class_weight(parameters["class_weight"])
     require(parameters.get("checkpoint") is None, "names a checkpoint, which no model does")
     try:
-        validation.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
+        arguments.check_parameters(DiscriminativeKMeans(**parameters).get_params(deep=False))
     except InvalidParameterError as error:
         raise RefusedError(f"has a parameter that is not accepted ({str(error)[:200]})") from error
     return parameters

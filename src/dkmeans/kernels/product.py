@@ -1,9 +1,9 @@
 """Find the nearest centres of dense rows by matrix products, without compiled loops.
 
 Rows are taken in tiles that stay in the cache. The scores of a tile are laid out with one line per
-centre, so that NumPy compares whole lines at once; with many centres this no longer pays, and they
-stay one line per row. Only rows whose nearest centre is certain are labelled for good, within the
-error bound of `kernels.assign`; here the bound is a little larger where that saves work.
+centre, so that NumPy compares whole lines at once; with many centres this no longer pays, and there
+is one line per row. Labels are final only for rows whose nearest centre is certain within the error
+bound of `kernels.assign`, which is a little larger here where that saves work.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from dkmeans.kernels.block import Indices
 from dkmeans.kernels.pack import Factors, PackedCenters, rows_together
 
 TILE_BYTES = 1 << 20  # rows and scores of a tile: they stay in the L2 cache
-TILE_ROWS = 256  # a tile has a multiple of these
+TILE_ROWS = 256  # the number of rows of a tile is a multiple of this
 MAX_LINES = 64  # centres up to which scores are laid out with one line per centre
 
 
@@ -80,7 +80,7 @@ def _prepared(x: npt.NDArray[np.floating], factors: Factors) -> npt.NDArray[np.f
 
 
 def _bounds_of_squares(a: npt.NDArray[np.floating], together: int) -> npt.NDArray[np.floating]:
-    """Return the squared norms of so many rows together."""
+    """Return the squared norm of each group of so many rows: a bound for each row of it."""
     n, d = a.shape
     whole = n - n % together
     groups = a[:whole].reshape(-1, 1, together * d)

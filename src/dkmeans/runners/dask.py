@@ -21,19 +21,17 @@ from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass
 from dkmeans.passes.part import Setting
-from dkmeans.runners.dask_worker import (
+from dkmeans.runners.dask_requests import (
     FIRST_SET,
     AskPartitions,
     BuildParts,
     ConfigureParts,
     DeriveParts,
     DropKept,
-    Holder,
     InspectPartitions,
     KeepResult,
     MergePeers,
     ReplayPasses,
-    Request,
     RunPass,
     SettleRange,
     Shared,
@@ -41,6 +39,7 @@ from dkmeans.runners.dask_worker import (
     SumSampleWeights,
     TakeResult,
 )
+from dkmeans.runners.dask_worker import Holder, Request
 from dkmeans.runners.merging import merge_all
 from dkmeans.runners.partitions import Partitions, balance
 from dkmeans.runners.replay import ReplayLog

@@ -14,9 +14,7 @@ from dkmeans.runners.disk_budget import DiskBudget
 Array: TypeAlias = npt.NDArray[np.generic]
 MIN_FILE_BYTES = 1 << 16  # smaller arrays stay in memory
 MIN_PLACE_BYTES = 64  # in the file; larger places are multiples of it
-PLACE_BITS = (
-    5  # significant bits of the sizes of places, so that few sizes are used again and again
-)
+PLACE_BITS = 5  # significant bits of the size of a place: with few sizes, places are used again
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from dkmeans.geometry import Geometry, reading_geometry
 from dkmeans.growth.rules import Continuation
 from dkmeans.kernels.block import Floats, Matrix
 from dkmeans.runners.dask import Crew, DaskRunner, threads_per_worker
-from dkmeans.runners.dask_worker import BuildParts, PartPlan
+from dkmeans.runners.dask_requests import BuildParts, PartPlan
 from dkmeans.runners.partitions import Partitions
 from dkmeans.sources.cluster_weights import ClusterWeights
 from dkmeans.sources.out_of_core import cuts

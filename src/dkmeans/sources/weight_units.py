@@ -24,6 +24,7 @@ from dkmeans.data.value_checks import WIDEST
 from dkmeans.kernels.block import Floats, Indices
 
 MAX_DIVISOR = 64  # largest divisor of the lightest weight tried as a common unit
+MAX_RATIO = 2.0**600  # of weights to the unit of an earlier fit, and of that to these
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ def choose_unit(training: Training, unit: float | None) -> WeightUnit:
 def _in_given_unit(weights: RowWeights, training: Training, unit: float) -> WeightUnit:
     """Express weights in the unit of an earlier fit."""
     facts, factors = weights.facts, training.factors
+    heaviest = float(facts.high.max())
+    if not 1 / MAX_RATIO <= heaviest / unit * float(factors.max()) <= MAX_RATIO:
+        raise ValueError(
+            f"sample_weight is at most {heaviest:.3g}, too far from the weights of earlier calls, "
+            f"whose unit is {unit:.3g}: give the weights of all calls in the same unit."
+        )
     factor, class_factor = _power_below(facts.high.max()), _power_below(factors.max())
     by_class = factors / class_factor / (unit / (factor * class_factor))
     weighting = _raised(Weighting(by_class, factor), facts)
