@@ -180,9 +180,36 @@ def test_labels_that_are_missing(trees):
     trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
     message = run(f"fit holes.csv {FIT}", code=1)
     assert "1 of 200 rows has missing values, in kind (1 row)" in message
+    assert "leave these rows out with --skip-missing" in message
     rows = trees.drop(index=3).dropna()
     run(f"fit holes.csv {FIT} --skip-missing")
     assert dkmeans.load("model.dkm")[-1].cluster_sizes_.sum() == len(rows)
+    assert "kind label 3: ash, elm, oak label 0.5" in run("columns holes.csv --label kind")
+    for command in ("suspects holes.csv", "condense holes.csv --out small.csv"):
+        message = run(f"{command} --label kind", code=1)
+        assert "Fill them in, or delete these rows." in message  # there is no --skip-missing
+
+
+def test_skipping_all_rows_says_how_to_go_on(trees):
+    trees.assign(note=np.nan).to_csv("empty.csv", index=False)
+    message = run(f"fit empty.csv {FIT} --skip-missing", code=1)
+    assert "note (200 rows)" in message
+    assert "No row is left: leave out columns with many of them with --drop." in message
+
+
+def test_index_of_chosen_rows(trees):
+    trees[trees.index % 3 > 0].to_csv("chosen.csv")  # with an index that has gaps
+    assert "Left out: '' (a different number in every row)." in run(f"fit chosen.csv {FIT}")
+
+
+def test_decimal_commas_become_points_in_text(trees, place):
+    semicolons(trees.drop(columns="since"), place / "t.csv")
+    run(f"fit t.csv {FIT}")
+    run("predict model.dkm t.csv --out p.csv")
+    run("condense t.csv --label kind --n 20 --out small.csv")
+    for name in ("p.csv", "small.csv"):
+        assert pd.read_csv(name)["height"].dropna().isin(trees["height"]).all()
+    run("fit small.csv --label kind --weight weight --max-clusters 3 --out small.dkm")
 
 
 def test_evaluate(trees):
