@@ -351,6 +351,8 @@ def test_image_folders(images, place):
     run("predict model.dkm images --out p.csv")
     found = read("p.csv")
     assert [f.split("/")[0] for f in found["file"].to_pylist()] == found["class"].to_pylist()
+    run("plot model.dkm --kind prototypes --out p.png")  # --shape is known
+    run("plot images --size 6 --max-clusters 2 --kind exemplars --out e.png")
     assert "error 0.00 %" in run("evaluate images --size 6 --max-clusters 2 --cv 2")
     (images / "dark" / "broken.png").write_text("no image")
     assert "broken.png cannot be read as an image" in run("fit images --size 8x8 --force", code=1)
@@ -377,6 +379,12 @@ BAD_TABLES = {
     ),
     "unnamed": (",kind\n3,a\n9,b\n5,b\n", "Column '' has no name, so it may be an index"),
 }
+
+
+def test_other_extensions_are_refused(place):
+    (place / "table.sav").write_bytes(b"$FL2")
+    message = run("fit table.sav --label kind", code=1)
+    assert "'.sav' does not tell the format; it must be one of .csv, .tsv, .parquet" in message
 
 
 @pytest.mark.parametrize("name", BAD_TABLES)
