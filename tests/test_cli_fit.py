@@ -72,6 +72,11 @@ def test_standardisation_is_stored(place, iris):
     assert "standardised" in run("inspect", "model.dkm")
 
 
+def test_sums_of_weights_have_few_digits(place, iris):
+    write(iris.append_column("w", pa.array(np.full(150, 1 / 3))), place / "weighted.csv")
+    assert "setosa 16.67 " in run(f"fit weighted.csv --label species --weight w {GROWN}")
+
+
 def test_weights(place, iris):
     weights = np.where(np.arange(150) % 3, 1.0, 0.0)
     write(iris.append_column("w", pa.array(weights)), place / "weighted.csv")
