@@ -72,6 +72,11 @@ def test_standardisation_is_stored(place, iris):
     assert "standardised" in run("inspect", "model.dkm")
 
 
+def test_sums_of_weights_have_few_digits(place, iris):
+    write(iris.append_column("w", pa.array(np.full(150, 1 / 3))), place / "weighted.csv")
+    assert "setosa 16.67 " in run(f"fit weighted.csv --label species --weight w {GROWN}")
+
+
 def test_weights(place, iris):
     weights = np.where(np.arange(150) % 3, 1.0, 0.0)
     write(iris.append_column("w", pa.array(weights)), place / "weighted.csv")
@@ -129,7 +134,10 @@ def test_missing_values_are_counted(place, iris):
             "fit iris.csv --raw --label species --max-clusters many",
             "a whole number >= 1, auto or none",
         ),
-        ("fit iris.csv --raw --label species --max-clusters 2", "max_clusters=2 is less than"),
+        (
+            "fit iris.csv --raw --label species --max-clusters 2",
+            "Error: --max-clusters 2 is less than",
+        ),
         ("fit iris.csv --raw --label species --weight weights", "--weight: iris.csv has no column"),
         ("fit iris.csv --raw --label species --out no/model.dkm", "There is no folder no"),
         ("fit iris.csv --raw --label species --out iris.csv --force", "name another --out"),
@@ -142,7 +150,7 @@ def test_missing_values_are_counted(place, iris):
         ("fit twice.csv --raw --label b", "several columns of one name: a."),
         ("fit broken.parquet --raw --label a", "broken.parquet cannot be read as Parquet"),
         ("fit ragged.csv --raw --label a", "ragged.csv cannot be read as CSV"),
-        ("fit table.xlsx --raw --label a", "must be one of .csv, .tsv, .parquet"),
+        ("fit table.xlsx --raw --label a", "spreadsheets are not read: save it as CSV in UTF-8"),
         ("fit . --raw --label a", "one kind is needed"),
         ("fit one.csv --raw --label b", "two classes are needed"),
         ("inspect iris.csv", "iris.csv is a table, where a model (.dkm) is needed"),

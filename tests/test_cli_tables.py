@@ -180,9 +180,36 @@ def test_labels_that_are_missing(trees):
     trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
     message = run(f"fit holes.csv {FIT}", code=1)
     assert "1 of 200 rows has missing values, in kind (1 row)" in message
+    assert "leave these rows out with --skip-missing" in message
     rows = trees.drop(index=3).dropna()
     run(f"fit holes.csv {FIT} --skip-missing")
     assert dkmeans.load("model.dkm")[-1].cluster_sizes_.sum() == len(rows)
+    assert "kind label 3: ash, elm, oak label 0.5" in run("columns holes.csv --label kind")
+    for command in ("suspects holes.csv", "condense holes.csv --out small.csv"):
+        message = run(f"{command} --label kind", code=1)
+        assert "Fill them in, or delete these rows." in message  # there is no --skip-missing
+
+
+def test_skipping_all_rows_says_how_to_go_on(trees):
+    trees.assign(note=np.nan).to_csv("empty.csv", index=False)
+    message = run(f"fit empty.csv {FIT} --skip-missing", code=1)
+    assert "note (200 rows)" in message
+    assert "No row is left: leave out columns with many of them with --drop." in message
+
+
+def test_index_of_chosen_rows(trees):
+    trees[trees.index % 3 > 0].to_csv("chosen.csv")  # with an index that has gaps
+    assert "Left out: '' (a different number in every row)." in run(f"fit chosen.csv {FIT}")
+
+
+def test_decimal_commas_become_points_in_text(trees, place):
+    semicolons(trees.drop(columns="since"), place / "t.csv")
+    run(f"fit t.csv {FIT}")
+    run("predict model.dkm t.csv --out p.csv")
+    run("condense t.csv --label kind --n 20 --out small.csv")
+    for name in ("p.csv", "small.csv"):
+        assert pd.read_csv(name)["height"].dropna().isin(trees["height"]).all()
+    run("fit small.csv --label kind --weight weight --max-clusters 3 --out small.dkm")
 
 
 def test_evaluate(trees):
@@ -324,6 +351,8 @@ def test_image_folders(images, place):
     run("predict model.dkm images --out p.csv")
     found = read("p.csv")
     assert [f.split("/")[0] for f in found["file"].to_pylist()] == found["class"].to_pylist()
+    run("plot model.dkm --kind prototypes --out p.png")  # --shape is known
+    run("plot images --size 6 --max-clusters 2 --kind exemplars --out e.png")
     assert "error 0.00 %" in run("evaluate images --size 6 --max-clusters 2 --cv 2")
     (images / "dark" / "broken.png").write_text("no image")
     assert "broken.png cannot be read as an image" in run("fit images --size 8x8 --force", code=1)
@@ -350,6 +379,12 @@ BAD_TABLES = {
     ),
     "unnamed": (",kind\n3,a\n9,b\n5,b\n", "Column '' has no name, so it may be an index"),
 }
+
+
+def test_other_extensions_are_refused(place):
+    (place / "table.sav").write_bytes(b"$FL2")
+    message = run("fit table.sav --label kind", code=1)
+    assert "'.sav' does not tell the format; it must be one of .csv, .tsv, .parquet" in message
 
 
 @pytest.mark.parametrize("name", BAD_TABLES)

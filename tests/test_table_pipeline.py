@@ -225,6 +225,15 @@ def test_text_that_is_never_frequent_is_left_out():
         table_pipeline(table)
 
 
+def test_identifiers_with_more_digits_than_floats_have():
+    ids = 10**17 + np.arange(40) * 10**6
+    table = pd.DataFrame({"x": np.arange(40) % 7, "tweet_id": ids})
+    with pytest.warns(UserWarning, match=r"tweet_id \(a different number in every row\)"):
+        assert list(kinds_of_pipeline(table_pipeline(table))) == ["x"]
+    with pytest.raises(AmbiguousColumnError, match="'tweet_id' is named like an identifier"):
+        table_pipeline(table.assign(tweet_id=ids[::-1]))
+
+
 def test_identifiers_that_may_be_features_are_refused():
     table = pd.DataFrame({"x": np.arange(40) % 7, "store_id": np.arange(40) % 5})
     with pytest.raises(AmbiguousColumnError, match="'store_id' is named like an identifier"):

@@ -220,16 +220,16 @@ def test_a_column_that_is_empty_is_not_numbers(place, refused):
 
 
 @pytest.mark.parametrize(
-    ("content", "place_of_it"),
+    ("content", "place_of_it", "source"),
     [
-        (b"x,kind\n1,a\n2,\xe4\n3,a\n4,\xe4\n", "line 3 has the byte 0xE4"),
-        (b"gr\xf6\xdfe,kind\n1,a\n2,b\n", "line 1 has the byte 0xF6"),
-        ("x,kind\n1,a\n2,b\n".encode("utf-16"), "line 1 has the byte 0xFF"),
+        (b"x,kind\n1,a\n2,\xe4\n3,a\n4,\xe4\n", "line 3 has the byte 0xE4", "LATIN1"),
+        (b"gr\xf6\xdfe,kind\n1,a\n2,b\n", "line 1 has the byte 0xF6", "LATIN1"),
+        ("x,kind\n1,a\n2,b\n".encode("utf-16"), "line 1 has the byte 0xFF", "UTF-16"),
     ],
 )
-def test_other_encodings_are_recognised(place, refused, content, place_of_it):
+def test_other_encodings_are_recognised(place, refused, content, place_of_it, source):
     (place / "t.csv").write_bytes(content)
-    refused("t.csv", "kind", "is not encoded in UTF-8", place_of_it, "iconv -f LATIN1 -t UTF-8")
+    refused("t.csv", "kind", "is not encoded in UTF-8", place_of_it, f"iconv -f {source} -t UTF-8")
 
 
 def test_other_encodings_are_recognised_after_the_first_block(place, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any
 from dkmeans.cli.array_files import is_array_file
 from dkmeans.cli.console import grid, plural, print_json, say, show, stdout
 from dkmeans.cli.errors import InputError, listing
-from dkmeans.cli.frame_rows import FrameRows, open_frames
+from dkmeans.cli.frame_rows import FrameRows, open_columns
 from dkmeans.cli.inputs import check_input, holds_images, resolve_input
 from dkmeans.cli.labelled_rows import Wanted
 from dkmeans.cli.table_input import open_inputs
@@ -23,15 +23,18 @@ def run_columns(path: Path, wanted: Wanted, *, as_json: bool = False) -> None:
     if is_array_file(path) or holds_images(path):
         raise InputError(f"{path.name} is no table, so it has no columns.")
     files = open_inputs(path, wanted.text)
-    rows = open_frames(path, files, wanted, None)
+    rows = open_columns(path, files, wanted)
     statistics = TableStatistics(rows.table.kinds)
     labels: set[str] = set()
-    for block in rows.blocks():
-        statistics.add(block.X)
-        labels.update(map(str, block.y.tolist()))
-    found = [_describe(rows, statistics, name) for name in rows.table.names]
+    unlabelled = 0
     assert wanted.label is not None
-    use = {"name": wanted.label, "kind": "label", "missing": 0, "use": "label"}
+    for part in rows.table.parts():
+        statistics.add(part.X)
+        lost = part.missing_labels()
+        unlabelled += int(lost.sum())
+        labels.update(map(str, part.take(~lost).labels(wanted.label).tolist()))
+    found = [_describe(rows, statistics, name) for name in rows.table.names]
+    use = {"name": wanted.label, "kind": "label", "missing": unlabelled, "use": "label"}
     found.append(use | {"values": f"{len(labels)}: {listing(sorted(labels), 5)}"})
     found += [
         {"name": name, "kind": "index", "missing": 0, "values": "", "use": "left out: index"}

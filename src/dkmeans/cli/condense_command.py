@@ -17,6 +17,7 @@ from dkmeans.cli.output_files import STDOUT, check_free, output_format, table_wr
 from dkmeans.cli.rows import read_rows, whole
 from dkmeans.cli.table_input import open_inputs
 from dkmeans.condenser import Condensed, condense
+from dkmeans.data.column_values import is_text, with_points
 from dkmeans.tables.units import in_original_units
 
 
@@ -78,7 +79,7 @@ def _budget(text: str) -> Any:
 
 
 def _rows(path: Path, wanted: Wanted, small: Condensed) -> Any:
-    """Take rows of the table as they are written there."""
+    """Take rows of the table as they are written there, with points in decimals."""
     assert small.indices is not None
     order = np.argsort(small.indices)
     parts, start = [], 0
@@ -87,7 +88,12 @@ def _rows(path: Path, wanted: Wanted, small: Condensed) -> Any:
         for batch in file.batches(types=types):
             inside = (small.indices >= start) & (small.indices < start + batch.num_rows)
             which = np.sort(small.indices[inside]) - start
-            parts.append(batch.take(pa.array(which)))
+            some = batch.take(pa.array(which))
+            columns = [
+                with_points(column, file.decimal) if is_text(column.type) else column
+                for column in some.columns
+            ]
+            parts.append(pa.RecordBatch.from_arrays(columns, schema=some.schema))
             start += batch.num_rows
     table = pa.Table.from_batches(parts).combine_chunks()
     return table.append_column(_free(table.column_names), pa.array(small.weight[order]))

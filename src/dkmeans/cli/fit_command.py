@@ -45,6 +45,7 @@ _OPTION_NAMES = (
     ("raise max_iter, or set max_clusters", "set --max-clusters"),
     ("max_clusters=None", "--max-clusters none"),
     ("max_clusters=", "--max-clusters "),
+    ("max_medoids=", "--max-clusters "),
     ("refine='margin'", "--refine margin"),
     ("use metric='learned'", "use --metric learned"),
     (SCALING, "add --standardise"),
@@ -217,8 +218,11 @@ def fit_with_progress(
         warnings.simplefilter("always", UserWarning)
         refine = None if options.refine == NONE or options.medoids is not None else "margin"
         progress = FitProgress(console, refine, quiet=options.quiet)
-        with progress, listening(progress):
-            fit()
+        try:
+            with progress, listening(progress):
+                fit()
+        except ValueError as error:
+            raise InputError(in_option_names(str(error))) from error
     for warning in caught if not options.quiet else ():
         say(console, f"Note: {in_option_names(str(warning.message))}")
     return time.perf_counter() - start

@@ -95,7 +95,7 @@ def report(
     for label in shown:
         table.add_row(
             label_text(label),
-            f"{training.rows.get(label, 0):,.10g}",
+            _amount(training.rows.get(label, 0)),
             f"{counts.get(label, 0):,.0f}",
             *(percent(errors.of_class(label)) for _, errors in judged),
         )
@@ -104,7 +104,7 @@ def report(
     table.add_section()
     table.add_row(
         "all",
-        f"{sum(training.rows.values()):,.10g}",
+        _amount(sum(training.rows.values())),
         f"{n_prototypes:,}",
         *(percent(errors.error) for _, errors in judged),
     )
@@ -133,7 +133,7 @@ def _report_pairs(console: Console, errors: Errors, which: str) -> None:
         table.add_row(
             label_text(true),
             label_text(predicted),
-            f"{weight:,.10g}",
+            _amount(weight),
             percent(weight / errors.rows[true]),
         )
     show(console, table)
@@ -157,3 +157,10 @@ def _totals(labels: npt.NDArray[Any], weight: npt.NDArray[np.float64]) -> dict[A
 
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _amount(weight: float) -> str:
+    """Write a number of rows in full, and a sum of weights with few digits."""
+    if float(weight).is_integer():
+        return f"{weight:,.10g}"
+    return f"{weight:,.2f}" if weight >= 1 else f"{weight:.3g}"

@@ -12,6 +12,7 @@ from dkmeans.cli.console import file_size, plural
 from dkmeans.cli.errors import InputError, listing
 from dkmeans.cli.labelled_rows import (
     MEMORY_SHARE,
+    NO_ROW_LEFT,
     Labelled,
     Template,
     Wanted,
@@ -20,6 +21,7 @@ from dkmeans.cli.labelled_rows import (
     chosen_columns,
     describe_missing,
     labels_and_weights,
+    remedy,
 )
 from dkmeans.cli.table_input import check_model_columns, describe_index, in_options
 from dkmeans.data.system_memory import total_memory
@@ -87,12 +89,9 @@ class FrameRows:
         if any_row.any():
             what = describe_missing(counts, any_row)
             if not self.wanted.skip_missing:
-                raise InputError(
-                    f"{self.path.name}: {what}. Fill them in, or leave these rows out with "
-                    "--skip-missing."
-                )
+                raise InputError(f"{self.path.name}: {what}. {remedy(self.wanted)}")
             if any_row.all():
-                raise InputError(f"{self.path.name}: {what}. No row is left.")
+                raise InputError(f"{self.path.name}: {what}. {NO_ROW_LEFT}")
             self.notes.append(f"Left out: {what}.")
         masks = [mask for _, mask in lost]
         self._kept = [
@@ -109,8 +108,7 @@ class FrameRows:
                     rows = part.first_row + 1, part.first_row + len(lost)
                     raise InputError(
                         f"{self.path.name}, rows {rows[0]:,} to {rows[1]:,}: "
-                        f"{describe_missing(counts, lost)}. Fill them in, or leave these rows out "
-                        "with --skip-missing."
+                        f"{describe_missing(counts, lost)}. {remedy(self.wanted)}"
                     )
                 part = part.take(~lost)
             if len(part.X):
@@ -190,6 +188,13 @@ def open_frames(
     if like is not None and rows.has_text_labels != like.has_text_labels:
         check_label_kind(path, next(iter(rows.blocks())).y, like)
     return rows
+
+
+def open_columns(path: Path, files: list[TableFile], wanted: Wanted) -> FrameRows:
+    """Prepare to look at the columns of a table, whose labels may be missing."""
+    memory_mb = total_memory() / MEMORY_SHARE / 2**20
+    table, wanted = _select(path, files, wanted, None, [], memory_mb)
+    return FrameRows(path, table, wanted)
 
 
 def describe_kinds(kinds: Mapping[str, Kind]) -> str:

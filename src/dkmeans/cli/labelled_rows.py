@@ -30,6 +30,7 @@ from dkmeans.data.table_formats import TableFile
 from dkmeans.data.tables import LabelKind, OtherColumns, SelectedTable, Selection, TablePart
 from dkmeans.data.text_files import TextFormat
 
+NO_ROW_LEFT = "No row is left: leave out columns with many of them with --drop."
 MEMORY_SHARE = 8  # tables that take more than one in so many bytes of the memory stay on disk
 
 
@@ -41,7 +42,7 @@ class Wanted:
     weight: str | None = None
     drop: Sequence[str] = ()
     numeric_only: bool = False
-    skip_missing: bool = False
+    skip_missing: bool | None = False  # None: the command has no such option
     array: str = "X"  # name of the rows in an .npz file
     columns: Sequence[str] | None = None
     categories: Sequence[str] = ()  # columns of numbers that are codes
@@ -122,8 +123,8 @@ class LargeTable(BlockSource):
                 if not self._wanted.skip_missing:
                     rows = part.first_row + 1, part.first_row + len(part.X)
                     raise InputError(
-                        f"{self._path.name}, rows {rows[0]:,} to {rows[1]:,}: {lost}. Fill them "
-                        "in, or leave these rows out with --skip-missing."
+                        f"{self._path.name}, rows {rows[0]:,} to {rows[1]:,}: {lost}. "
+                        f"{remedy(self._wanted)}"
                     )
                 part = part.take(~lost.any_row)
             labels = part.labels(self._wanted.label)
@@ -237,6 +238,13 @@ def describe_missing(counts: dict[str, int], any_row: npt.NDArray[np.bool_]) -> 
     return f"{count_missing(any_row)}, in {found}"
 
 
+def remedy(wanted: Wanted) -> str:
+    """Say what to do about missing values."""
+    if wanted.skip_missing is None:
+        return "Fill them in, or delete these rows."
+    return "Fill them in, or leave these rows out with --skip-missing."
+
+
 def count_missing(bad: npt.NDArray[np.bool_]) -> str:
     """Count rows with missing values."""
     count = int(bad.sum())
@@ -318,12 +326,9 @@ def _read(
         lost = lost.joined(more)
     if lost.any_row.any():
         if not wanted.skip_missing:
-            raise InputError(
-                f"{file.path.name}: {lost}. Fill them in, or leave these rows out with "
-                "--skip-missing."
-            )
+            raise InputError(f"{file.path.name}: {lost}. {remedy(wanted)}")
         if lost.any_row.all():
-            raise InputError(f"{file.path.name}: {lost}. No row is left.")
+            raise InputError(f"{file.path.name}: {lost}. {NO_ROW_LEFT}")
         notes.append(f"Left out: {lost}.")
         parts = [part.take(~mask.any_row) for part, mask in zip(parts, found, strict=True)]
     y = np.concatenate([part.labels(wanted.label) for part in parts if len(part.X)])
@@ -381,9 +386,7 @@ def _from_arrays(path: Path, wanted: Wanted, like: Template | None) -> Labelled:
     if bad.any():
         what = count_missing(bad)
         if not wanted.skip_missing or bad.all():
-            raise InputError(
-                f"{path.name}: {what}. Fill them in, or leave these rows out with --skip-missing."
-            )
+            raise InputError(f"{path.name}: {what}. {remedy(wanted)}")
         X, y, rest = X[~bad], y[~bad], [w[~bad] for w in rest]
         notes.append(f"Left out: {what}.")
     if y.dtype.kind == "f":

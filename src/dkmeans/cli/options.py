@@ -157,7 +157,7 @@ def wanted(
     drop: list[str] | None = None,
     category: list[str] | None = None,
     numeric_only: bool = False,
-    skip_missing: bool = False,
+    skip_missing: bool | None = None,
     impute: ImputeOption = ImputeOption.median,
     raw: bool = False,
     sep: str | None = None,

@@ -12,7 +12,8 @@ from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
-from dkmeans.cli.inputs import resolve_input
+from dkmeans.cli.image_folders import ImageShape
+from dkmeans.cli.inputs import holds_images, resolve_input
 from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, take_rows
 from dkmeans.cli.loaded_model import LoadedModel, load_model
 from dkmeans.cli.output_files import check_free
@@ -45,8 +46,9 @@ def run_plot(source: Path, kind: str | None, wanted: Wanted, options: PlotOption
     if out.suffix.lower() not in _ENDINGS:
         raise InputError(f"{out.name}: pictures are written as {', '.join(_ENDINGS)}.")
     check_free(out, source, options.data, force=options.force)
-    image_shape = _image_shape(kind, options.shape)
+    given_shape = _given_shape(options.shape)
     model, rows = _prepare(source, kind, wanted, options)
+    image_shape = _image_shape(kind, given_shape, model)
     with off_screen():
         display = PICTURES[kind].draw(Subject(model, rows, image_shape))
     with replacing(out) as file:
@@ -66,6 +68,8 @@ def _prepare(
     if source.is_dir() or is_data_file(source):
         if options.data is not None:
             raise InputError(f"--data goes with a model; {source.name} is a table itself.")
+        if options.shape is None and not holds_images(source):
+            _check_shape_given(kind)
         rows = read_rows(source, wanted)
         fitting = FitOptions(
             Path(),
@@ -241,11 +245,34 @@ PICTURES = {
 }
 
 
-def _image_shape(kind: str, text: str | None) -> tuple[int, ...] | None:
-    if not PICTURES[kind].needs_shape and not (kind == "importances" and text):
+def _given_shape(text: str | None) -> tuple[int, ...] | None:
+    """Read the shape of images, such as 28x28."""
+    if text is None:
         return None
-    parts = (text or "").lower().split("x")
+    parts = text.lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isascii() and part.isdigit() for part in parts):
-        found = f"--shape {text}" if text else f"--kind {kind}"
-        raise InputError(f"{found}: say how features make up an image, such as --shape 28x28.")
+        raise InputError(
+            f"--shape {text}: say how features make up an image, such as --shape 28x28."
+        )
     return tuple(map(int, parts))
+
+
+def _check_shape_given(kind: str) -> None:
+    if PICTURES[kind].needs_shape:
+        raise InputError(
+            f"--kind {kind}: say how features make up an image, such as --shape 28x28."
+        )
+
+
+def _image_shape(
+    kind: str, given: tuple[int, ...] | None, model: LoadedModel
+) -> tuple[int, ...] | None:
+    """Return the shape of images, if they are drawn; that of a fitted folder need not be given."""
+    if not PICTURES[kind].needs_shape:
+        return given if kind == "importances" else None
+    own = ImageShape.of_names(model.names)
+    if given is None and own is not None:
+        return (own.height, own.width, 3) if own.colours else (own.height, own.width)
+    if given is None:
+        _check_shape_given(kind)
+    return given

@@ -26,7 +26,13 @@ from dkmeans.cli.table_input import (
     open_inputs,
     possible_features,
 )
-from dkmeans.data.column_values import as_numbers, is_numeric, is_text, missing_numbers
+from dkmeans.data.column_values import (
+    as_numbers,
+    is_numeric,
+    is_text,
+    missing_numbers,
+    with_points,
+)
 from dkmeans.data.table_formats import TableFile
 from dkmeans.data.text_files import TextFormat
 from dkmeans.data.text_types import join_types
@@ -249,6 +255,8 @@ class _Table(_Source):
                 as_read = batch.column(name)
                 if name in place and self._file.is_text and not self._keeps_text:
                     as_read = columns[place[name]]
+                elif is_text(as_read.type):
+                    as_read = with_points(as_read, file.decimal)
                 kept.append(as_read)
             yield kept, self._rows(columns), bad
             first_row += len(bad)
@@ -292,13 +300,17 @@ class _Frames(_Source):
                 lost = np.zeros(batch.num_rows, dtype=bool)
                 if self._options.skip_missing:
                     lost = frame.isna().any(axis=1).to_numpy()
-                yield [self._passed_on(batch, frame, name) for name in self.kept], frame, lost
+                kept = [self._passed_on(batch, frame, name, file.decimal) for name in self.kept]
+                yield kept, frame, lost
                 first_row += batch.num_rows
 
-    def _passed_on(self, batch: Any, frame: Any, name: str) -> Any:
-        """Text stays as it is, but features are stored as numbers where the output has types."""
+    def _passed_on(self, batch: Any, frame: Any, name: str, decimal: str) -> Any:
+        """Text stays as it is, with points in decimals; features are stored as numbers if typed."""
         column = batch.column(name)
-        if self._keeps_text or not is_text(column.type):
+        if not is_text(column.type):
+            return column
+        column = with_points(column, decimal)
+        if self._keeps_text:
             return column
         is_number = self._kinds.get(name) in (Kind.NUMBER, Kind.BOOLEAN)
         return pa.array(frame[name].to_numpy(), from_pandas=True) if is_number else column

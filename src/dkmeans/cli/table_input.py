@@ -21,6 +21,8 @@ def check_format(path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         raise InputError(f"{path.name}: of compressed files, only .csv.gz and .tsv.gz are read.")
+    if suffix in (".xlsx", ".xls", ".ods"):
+        raise InputError(f"{path.name}: spreadsheets are not read: save it as CSV in UTF-8 first.")
     what = f"The extension {suffix!r}" if suffix else "A name without extension"
     known = ", ".join([*SUFFIXES, SUFFIX])
     raise InputError(f"{path.name}: {what} does not tell the format; it must be one of {known}.")

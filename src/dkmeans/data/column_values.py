@@ -57,6 +57,8 @@ def first_text(column: Any) -> str | None:
 
 def with_points(column: Any, decimal: str) -> Any:
     """Write numbers that are text with a point, in place of another decimal point."""
+    if decimal == ".":
+        return column
     pattern = rf"^(\s*[-+]?\d*){re.escape(decimal)}(\d+([eE][-+]?\d+)?\s*)$"
     return pc.replace_substring_regex(column, pattern, r"\1.\2")
 
@@ -78,8 +80,7 @@ def as_numbers(column: Any, name: str, first_row: int = 1, decimal: str = ".") -
     if pa.types.is_float32(kind):
         return column
     if is_text(kind):
-        if decimal != ".":
-            column = with_points(column, decimal)
+        column = with_points(column, decimal)
         return _parse_numbers(column, name, first_row)
     if pa.types.is_boolean(kind):
         column = pc.cast(column, pa.int8())

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from dkmeans.data.blocks import SourceError
-from dkmeans.data.text_files import find_not_utf8
+from dkmeans.data.text_files import find_not_utf8, starts_as_utf16
 
 _TEXT_FORMATS = ("CSV", "TSV")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # names of an index that has none
@@ -52,9 +52,11 @@ def readable(path: Path, format: str) -> Iterator[None]:
     except _READ_ERRORS as error:
         place = find_not_utf8(path) if format in _TEXT_FORMATS else None
         if place is not None:
+            source = "from UTF-16 with iconv -f UTF-16"
+            if not starts_as_utf16(path):
+                source = "for instance from Latin-1 with iconv -f LATIN1"
             raise SourceError(
-                f"{path} is not encoded in UTF-8, as {place}: convert it first, for instance from "
-                "Latin-1 with iconv -f LATIN1 -t UTF-8."
+                f"{path} is not encoded in UTF-8, as {place}: convert it first, {source} -t UTF-8."
             ) from error
         raise SourceError(f"{path} cannot be read as {format}: {_first_line(error)}") from error
 

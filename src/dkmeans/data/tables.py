@@ -99,7 +99,7 @@ class NotNumbersError(SourceError):
     def __init__(self, path: Path, columns: dict[str, str]) -> None:
         super().__init__(
             f"{path} has columns that are not numbers: {list(columns)}. Name the columns that "
-            "are features with `columns`, or encode these."
+            "are features with `columns`, encode these, or use dkmeans.fit_table."
         )
         self.path, self.columns = path, columns
 

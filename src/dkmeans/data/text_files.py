@@ -1,5 +1,6 @@
 """Tables as text: encoding, separator, the names of columns, and how to write them."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -91,6 +92,12 @@ def find_not_utf8(path: Path) -> str | None:
     except (OSError, EOFError, zlib.error):
         pass  # something else is wrong with it
     return None
+
+
+def starts_as_utf16(path: Path) -> bool:
+    """Tell whether a file begins with the mark of UTF-16, as Unicode text of spreadsheets does."""
+    with _opened(path) as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class CsvWriter:

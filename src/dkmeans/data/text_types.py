@@ -102,8 +102,7 @@ def try_types(
             values = text.filter(pc.invert(pc.is_in(text, pa.array(NULL_VALUES))))
             if not len(values):
                 continue
-            if decimal != ".":
-                values = with_points(values, decimal)
+            values = with_points(values, decimal)
             empty.discard(name)
             fits = fitting[name]
             for kind in [kind for kind, test in fits.items() if not test(values)]:

@@ -103,13 +103,16 @@ def _of_numbers(column: NumberColumn, kind: Kind) -> str | None:
         return None
     if column.counts_rows and (column.n_rows >= MIN_COUNTED_ROWS or is_unnamed(name)):
         return "counts the rows"
+    is_ordered = column.is_increasing and not column.n_missing
     if is_unnamed(name):
+        if is_ordered:
+            return "a different number in every row"
         raise AmbiguousColumnError(
             f"Column {name!r} has no name, so it may be an index, but it does not count the rows",
             name,
         )
     if _ID_NAME.fullmatch(name) or _CAMEL_ID.fullmatch(name):
-        if column.is_increasing and not column.n_missing:
+        if is_ordered:
             return "a different number in every row"
         raise AmbiguousColumnError(
             f"Column {name!r} is named like an identifier, but has the same number in several rows "

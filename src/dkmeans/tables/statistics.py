@@ -57,10 +57,7 @@ class NumberColumn:
         steps = np.diff(present, prepend=self._last)
         self.is_increasing = self.is_increasing and bool((steps > 0).all())
         self._last = float(present[-1])
-        largest = max(-low, high)
-        self.is_whole = (
-            self.is_whole and largest < _MAX_EXACT and bool((present == np.rint(present)).all())
-        )
+        self.is_whole = self.is_whole and bool((present == np.rint(present)).all())
         if self.is_whole:
             self._hash_sum += _hash_sum(present)
         self.moments.add(present)
@@ -69,6 +66,8 @@ class NumberColumn:
     def counts_rows(self) -> bool:
         """Whether the values are consecutive whole numbers, each of them once, in any order."""
         span = self.high - self.low + 1
+        if max(-self.low, self.high) >= _MAX_EXACT:
+            return False
         if not (self.is_whole and not self.n_missing and span == self.n_rows):
             return False
         expected = 0
