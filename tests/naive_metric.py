@@ -277,7 +277,7 @@ class NaiveMetricRefinement(NaiveRefinement):
                 strength[i] += self.w[r] * abs(pull) * math.sqrt(sums) / self.weight
             wins.add(winner)
             seen.append(z)
-        unit = most * bound / top**2
+        unit = most * bound / top**2 / self.weight
         floor = max(2 * p * self.variance, self.least)
         grain = 2.0 ** (1 - TERM_BITS) * slope / (2 * floor)
         reach = self.standard_reach * np.abs(self.space.components).sum(axis=0)

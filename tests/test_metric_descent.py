@@ -99,11 +99,10 @@ def test_the_gradient_is_that_of_the_cost(layout, weights):
                 values[at][place] += step
                 sides.append(mean_cost(*values))
             expected[place] = (sides[0] - sides[1]) / 4e-6  # the factor of squares is left out
-        scale = 1.0 if at else w.sum()  # sums of products are not divided by the weight
         # Rows and gradients are rounded to multiples of 2**-13 of their bounds in the products.
         rounding = 2.0**-14 * bound * (16 + 2 * np.abs(standard).max())
         atol = 1e-6 * np.abs(expected).max() if at else rounding
-        np.testing.assert_allclose(actual / scale, expected, atol=atol)
+        np.testing.assert_allclose(actual, expected, atol=atol)
 
 
 def same(one, other):
@@ -144,6 +143,21 @@ def test_whole_weights_are_the_rows_so_many_times():
     again = np.repeat(np.arange(len(y)), w.astype(int))
     model = DiscriminativeKMeans(9, metric="learned", growth="paper")
     assert same(clone(model).fit(X, y, w), clone(model).fit(X[again], y[again]))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_constant_factor_on_weights_changes_nothing(seed):
+    """It used to change the last bit, unless it was a power of two."""
+    rng = np.random.default_rng(seed)
+    X, y = noisy(rng)
+    w = rng.integers(0, 4, len(y)).astype(float)
+    model = DiscriminativeKMeans(6, metric="learned")
+    weighted, plain = clone(model).fit(X, y, w), clone(model).fit(X, y)
+    for factor in (3, 5):
+        assert same(clone(model).fit(X, y, w * factor), weighted)
+        copies = np.repeat(np.arange(len(y)), factor)
+        assert same(clone(model).fit(X[copies], y[copies]), plain)
 
 
 def test_features_that_matter_count_more():

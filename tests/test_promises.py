@@ -137,7 +137,7 @@ def test_a_weight_equals_the_row_so_many_times(data, parameters, extra):
 @given(
     data=strategies.weighted(),
     parameters=strategies.parameters,
-    factor=st.sampled_from([2.0**-20, 0.1, 0.3, 7.3, 1e9]),
+    factor=st.sampled_from([2.0**-20, 0.1, 0.3, 3.0, 7.3, 1e9]),
 )
 def test_weights_times_a_constant_change_nothing(data, parameters, factor):
     X, y, w = data

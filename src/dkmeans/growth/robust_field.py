@@ -17,7 +17,6 @@ from dkmeans.geometry import Learned
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.rows import Rows
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.exact import total
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.tally import add_gaps
 from dkmeans.passes import gradient as gradients
@@ -145,7 +144,7 @@ class RobustField(Field):
             Margins(self._rows, (search.number,), found.pulls.counts),
             found.pulls.paid,
             self._gradient(prototypes, cost, found.pulls, np.zeros_like(reach), reach),
-            total(found.products)[0] * metric_gradient.unit_of_products(bound),
+            self._mean(found.products) * metric_gradient.unit_of_products(bound),
             found.largest,
             found.box.low,
             found.box.high,
