@@ -28,7 +28,7 @@ from dkmeans.data.blocks import SourceError
 from dkmeans.data.tables import TableBlocks
 from dkmeans.growth import refine
 from dkmeans.progress import listening
-from dkmeans.runners import merging, row_store
+from dkmeans.runners import merging, row_store, shelf
 from dkmeans.runners.disk_budget import DiskBudget, DiskSpaceError
 from dkmeans.runners.prefetch import prefetched
 from dkmeans.sources import out_of_core
@@ -236,6 +236,59 @@ def test_a_full_disk_is_no_error(labelled, monkeypatch):
     model.fit(batches(X, y, None, [150, 150, 100]))
     same(model, grown(9, growth="paper").fit(X, y))
     assert len(written) == 2
+
+
+class FullDisk(io.RawIOBase):
+    """A file to which nothing can be written."""
+
+    def readable(self):
+        return True
+
+    def writable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        return offset
+
+    def truncate(self, size=None):
+        return size
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("n_rows", [20, 200])  # less than the buffer of a file, and more
+def test_a_full_disk_is_told_once(labelled, monkeypatch, n_rows):
+    """Files are closed although bytes in their buffers cannot be written."""
+    X, y, _ = labelled
+    sizes = [n_rows] * (len(X) // n_rows)
+    full = lambda **_: io.BufferedRandom(FullDisk())  # noqa: E731
+    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", full)
+    model = grown(9, growth="paper", memory_mb=0.005)
+    model.fit(batches(X, y, None, sizes))  # without room for rows, but with room for their state
+    same(model, grown(9, growth="paper").fit(X, y))
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    with pytest.raises(DiskSpaceError, match="No space left on device"):
+        model.set_params(memory_mb=0.001).fit(batches(X, y, None, sizes))
+    changes = np.zeros(shelf.MIN_FILE_BYTES)
+    assert shelf.on_disk(changes) is changes
+
+
+def test_small_inputs_need_no_folder_for_temporary_files(labelled, monkeypatch):
+    X, y, _ = labelled
+
+    def no_folder():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", no_folder)
+    model = grown(9, growth="paper").fit(batches(X, y, None, [200, 200]))
+    same(model, grown(9, growth="paper").fit(X, y))
+    monkeypatch.setattr(out_of_core, "MIN_SPILL_BYTES", 0)
+    with pytest.raises(DiskSpaceError, match=r"for which there is no folder .* TMPDIR"):
+        model.set_params(memory_mb=0.001).fit(batches(X, y, None, [200, 200]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -571,6 +624,9 @@ def test_what_is_wrong_is_said(labelled, tmp_path):
     refused("no features", lambda: [(X[:, :0], y)])
     refused("no rows", lambda: [])
     refused("leave y", lambda: [(X, y)], y)
+    np.save(tmp_path / "x.npy", X)
+    refused("y is missing", tmp_path / "x.npy", None)
+    (tmp_path / "x.npy").unlink()
     bad = X.copy()
     bad[7, 2] = np.nan
     refused(r"batch 1.*NaN in row 7, column 2", lambda: [(X, y), (bad, y)])

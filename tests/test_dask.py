@@ -338,6 +338,11 @@ def test_what_is_wrong_is_said(request, labelled, tmp_path, with_cluster):
     refused("y='kid' is no column", frame, "kid")
     refused("sample_weight='heavy' is no column", frame, "kind", "heavy")
     refused(r"not numbers: \['kind'\]", frame, frame["kind"])
+    refused(
+        r"y must be a single column, .* as in df\['kind'\]", frame[list("abc")], frame[["kind"]]
+    )
+    refused("two dimensions, but the Dask Series has 1", frame["a"], frame["kind"])
+    refused("array or dataframe, but it is a Dask Bag", frame.to_bag(), y)
     missing = whole.assign(kind=whole["kind"].where(whole["a"] < whole["a"].max()))
     refused("1 labels are missing in partition", dd.from_pandas(missing, npartitions=3), "kind")
     # Files that differ: in columns, in types, in being readable at all.

@@ -60,6 +60,11 @@ class DaskBlocks(BlockSource):
 
     def __init__(self, X: Any, y: Any, weight: Any) -> None:
         is_table = hasattr(X, "columns")
+        kind, n_axes = type(X).__name__, getattr(X, "ndim", 0)
+        if not n_axes:
+            raise SourceError(f"X must be a Dask array or dataframe, but it is a Dask {kind}.")
+        if n_axes != 2:
+            raise SourceError(f"X must have two dimensions, but the Dask {kind} has {n_axes}.")
         label, weight_column = None, None
         names = list(X.columns) if is_table else None
         if is_table:
@@ -72,8 +77,6 @@ class DaskBlocks(BlockSource):
             if not all(isinstance(name, str) for name in self.names):
                 self.names = None
         else:
-            if getattr(X, "ndim", 2) != 2:
-                raise SourceError(f"X must have two dimensions, but the Dask array has {X.ndim}.")
             X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
             check_numbers(X)
         if y is None and label is None:
@@ -205,6 +208,11 @@ def _aligned(X: Any, column: Any, name: str) -> Any:
     if column is None:
         return [None] * n
     if is_dask(column):
+        if hasattr(column, "columns") and column.ndim != 1:
+            raise SourceError(
+                f"{name} must be a single column, but it is a Dask dataframe with the columns "
+                f"{list(column.columns)}: pass one of them, as in df[{column.columns[0]!r}]."
+            )
         if not (_has_sizes(X) or _has_sizes(column)) and column.npartitions == n:
             return column
         sizes, own_sizes = _sizes(X), _sizes(column)

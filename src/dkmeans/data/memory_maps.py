@@ -29,6 +29,8 @@ class MappedBlocks(BlockSource):
     """
 
     def __init__(self, X: np.memmap, y: Any, weight: Any, memory_mb: float | None) -> None:
+        if y is None:
+            raise SourceError("y is missing: the rows of a memory map need an array of labels.")
         self._X, self._y = X, labels_of_block(y, "all rows")
         self._weight = None if weight is None else np.asarray(weight)
         if X.ndim != 2:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Matrix
-from dkmeans.runners.disk_budget import DiskBudget
+from dkmeans.runners.disk_budget import DiskBudget, close_file
 
 MIN_BLOCK_ROWS = 16
 _Array: TypeAlias = npt.NDArray[Any]
@@ -181,7 +181,7 @@ class _ArrayFile:
     def close(self) -> None:
         """Remove the file; a map of it lasts as long as arrays that were read."""
         self._map = None
-        self._file.close()
+        close_file(self._file)
 
 
 def _arrays(X: Matrix) -> tuple[_Array, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dkmeans.kernels.block import Indices
-from dkmeans.runners.disk_budget import DiskBudget
+from dkmeans.runners.disk_budget import DiskBudget, close_file
 
 Array: TypeAlias = npt.NDArray[np.generic]
 MIN_FILE_BYTES = 1 << 16  # smaller arrays stay in memory
@@ -114,7 +114,7 @@ class Shelf:
     def close(self) -> None:
         """Remove the file."""
         if self._file is not None:
-            self._file.close()
+            close_file(self._file)
         self._budget.give_back(self._file_bytes)
         self._file_bytes = 0
 
@@ -134,13 +134,19 @@ class Shelf:
 
 
 def on_disk(array: Indices) -> Indices:
-    """Move a large array to a temporary file without a name, which is read as it is accessed."""
+    """Move a large array to a temporary file without a name, which is read as it is accessed.
+
+    It stays in memory if there is no room for the file.
+    """
     if array.nbytes < MIN_FILE_BYTES:
         return array
-    with tempfile.TemporaryFile(prefix="dkmeans-") as file:
-        file.write(np.ascontiguousarray(array).data)
-        file.flush()
-        content = mmap.mmap(file.fileno(), array.nbytes, access=mmap.ACCESS_READ)
+    try:
+        with tempfile.TemporaryFile(prefix="dkmeans-") as file:
+            file.write(np.ascontiguousarray(array).data)
+            file.flush()
+            content = mmap.mmap(file.fileno(), array.nbytes, access=mmap.ACCESS_READ)
+    except OSError:
+        return array
     return np.frombuffer(content, array.dtype)
 
 
