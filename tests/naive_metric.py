@@ -10,6 +10,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
+import scipy.linalg
 from naive import (
     NaiveRefinement,
     margins,
@@ -21,7 +22,15 @@ from naive import (
 )
 
 from dkmeans.exact.grids import TERM_BITS
-from dkmeans.growth import descent, first_metric, metric_descent, refine, robust_field, start_metric
+from dkmeans.growth import (
+    decorrelation,
+    descent,
+    first_metric,
+    metric_descent,
+    refine,
+    robust_field,
+    start_metric,
+)
 from dkmeans.kernels.projection import COLUMN_BITS, GRID, MIN_UNIT, SATURATION
 from dkmeans.passes import features, metric_gradient
 
@@ -167,6 +176,16 @@ def covariance(space, X, weights):
 # The descent
 
 
+def decorrelated(covariance):
+    """Matrix whose inverse squares up twice to the covariance, in mean variances, and a ridge."""
+    varying = [v for v in np.diag(covariance) if v > 0]
+    if not varying:
+        return np.eye(len(covariance))
+    ratios = covariance / (sum(varying) / len(varying))
+    ridge = decorrelation.RIDGE * np.eye(len(covariance))
+    return np.real(scipy.linalg.fractional_matrix_power(ratios + ridge, decorrelation.POWER))
+
+
 @dataclass
 class Found:
     """What the rows of a batch tell."""
@@ -218,10 +237,16 @@ class NaiveMetricRefinement(NaiveRefinement):
         self.standard_reach = max(standard)
         self.norm = math.sqrt(math.fsum(v * v for v in space.components.ravel()))
         self.first_step = metric_descent.FIRST_STEP * math.sqrt(self.spread / self.d)
-        size = space.components.size
-        self.metric_step = metric_descent.FIRST_METRIC_STEP * self.norm / math.sqrt(size)
+        weights = whole_weights([times[r] for r in self.active], [factors[r] for r in self.active])
+        self.matrix = decorrelated(covariance(space, X[self.active], weights))
         # Batches are drawn in the space of the start, and stay when it changes.
         self.hashes = [sampling_hash(z, self.largest, 0) for z in Z]
+
+    @property
+    def metric_step(self):
+        """Relative to the entries of the projection of decorrelated features."""
+        entries = np.linalg.solve(self.matrix, self.start.components).ravel()
+        return metric_descent.FIRST_METRIC_STEP * math.sqrt(np.mean(entries**2))
 
     def batch(self, number, n_batches, salt):
         """Rows of a batch; the salt is the number of the pass."""
@@ -331,11 +356,11 @@ class NaiveMetricRefinement(NaiveRefinement):
         place = np.minimum(np.maximum(place, center - width), center + width)
         # Features are not shifted where that would make sparse rows dense; as if they were:
         middle = np.array(self.space.standard(self.space.center))
-        gradient = found.products[:-1] - middle[:, None] * found.products[-1]
+        gradient = self.matrix @ (found.products[:-1] - middle[:, None] * found.products[-1])
         metric_mean, metric_size, metric_steps = smoothed(
             now.metric_mean, now.metric_size, gradient, np.mean(gradient**2), n_steps
         )
-        moved = now.components - share * self.metric_step * metric_steps
+        moved = now.components - share * self.metric_step * self.matrix @ metric_steps
         ratio = self.norm / math.sqrt(math.fsum(v * v for v in moved.ravel()))
         self.move_to(self.space.with_components((moved * ratio).tolist()))
         bound = metric_descent.BOUND_RATIO * found.largest if found.largest > 0 else now.bound

@@ -216,6 +216,9 @@ def test_steps_are_those_of_the_oracle(data, seed, n_more, n_batches, shape):
     field.metric_gradient = listening
     descent = MetricDescent(field, Model(prototypes, geometry))
     extent = float(np.abs(oracle.X).max()) + float(np.abs(prototypes.centers).max())
+    matrix = descent._decorrelation(np.eye(len(geometry.scale)))
+    np.testing.assert_allclose(matrix, oracle.matrix, rtol=0, atol=1e-9)
+    oracle.matrix = matrix
     now = moving(descent)
     start = oracle.beginning(prototypes.centers)
     assert now.bound == pytest.approx(start.bound, rel=1e-9, abs=1e-300)

@@ -3,9 +3,15 @@
 The projection A of standardised features follows its own gradient, smoothed and divided by one
 running size for the whole matrix, which keeps the ratios between its entries. After each step it
 is scaled back to its first norm, and the prototypes with it: lengths do not matter to the cost,
-which depends on ratios of distances. Features whose range includes zero are not shifted, so that
-sparse rows stay sparse; as if they were, prototypes are kept relative to the image of the mean row,
-and so is the gradient.
+which depends on ratios of distances.
+
+The steps are those for features that are half-way decorrelated (`decorrelation`), so that small
+differences between features that depend on each other are learned as quickly as all else: the
+gradient is multiplied by the inverse square root of their covariance, half of it before it is
+divided by its size.
+
+Features whose range includes zero are not shifted, so that sparse rows stay sparse; as if they
+were, prototypes are kept relative to the image of the mean row, and so is the gradient.
 """
 
 from dataclasses import replace
@@ -13,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from dkmeans.geometry import Learned
+from dkmeans.growth.decorrelation import Decorrelation
 from dkmeans.growth.descent import Descent, Model, SmoothedGradient
 from dkmeans.growth.robust_field import BatchGradient, RobustField
 from dkmeans.kernels.block import Floats
@@ -20,6 +27,7 @@ from dkmeans.passes.batch import Batch
 
 FIRST_STEP = 0.15  # of prototypes: length, relative to the root-mean-square deviation of a feature
 FIRST_METRIC_STEP = 0.05  # of the projection, relative to its root-mean-square entry
+MAX_DECORRELATED = 256  # features; with more of them, it would take too long
 BOUND_RATIO = 2.0  # of the bound on gradients of rows to the largest one in the batch before
 
 
@@ -46,8 +54,11 @@ class MetricDescent(Descent):
         self._place -= self._offset
         self._good = self._place.copy()
         self._first_step = FIRST_STEP * np.sqrt(field.spread / self._place.shape[1])
-        first_step = step * FIRST_METRIC_STEP
-        self._metric_step = first_step * self._norm / np.sqrt(self._components.size)
+        self._decorrelation = Decorrelation()
+        if len(self._components) <= MAX_DECORRELATED:
+            self._decorrelation = Decorrelation.of(field.covariance(start.geometry))
+        norm = np.linalg.norm(self._decorrelation.inverse(self._components))
+        self._metric_step = step * FIRST_METRIC_STEP * norm / np.sqrt(self._components.size)
         self._smoothed_metric = SmoothedGradient(self._components.shape, (0, 1))
         self._bound = field.bound_row_gradients(start.prototypes)
 
@@ -81,8 +92,8 @@ class MetricDescent(Descent):
 
     def _move_projection(self, products: Floats, share: float) -> None:
         gradient = products[:-1] - self._middle[:, None] * products[-1]
-        steps = self._smoothed_metric.step(gradient)
-        moved = self._components - share * self._metric_step * steps
+        steps = self._smoothed_metric.step(self._decorrelation(gradient))
+        moved = self._components - share * self._metric_step * self._decorrelation(steps)
         ratio = self._norm / np.linalg.norm(moved)
         self._components = moved * ratio
         self._place *= ratio

@@ -16,11 +16,12 @@ from dkmeans.exact.grids import TERM_BITS
 from dkmeans.geometry import Learned
 from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.rows import Rows
+from dkmeans.growth.start_metric import FACTOR_BITS
 from dkmeans.kernels.block import Floats, Indices
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.tally import add_gaps
+from dkmeans.passes import features, metric_gradient
 from dkmeans.passes import gradient as gradients
-from dkmeans.passes import metric_gradient
 from dkmeans.passes.batch import Batch
 from dkmeans.passes.robust_margin import RobustCost
 from dkmeans.prototypes import Prototypes
@@ -148,6 +149,13 @@ class RobustField(Field):
             found.largest,
             found.box.low,
             found.box.high,
+        )
+
+    def covariance(self, geometry: Learned) -> Floats:
+        """Return the covariance of the standardised features of all rows."""
+        unit = self._heaviest * 2.0**-FACTOR_BITS
+        return features.covariance_of(
+            self._rows.run(features.SumProducts(geometry.shift, geometry.scale, unit))
         )
 
     @cached_property

@@ -14,7 +14,7 @@ import scipy.linalg
 from dkmeans.exact.grids import Scale
 from dkmeans.geometry import MAX_FEATURES, Learned
 from dkmeans.kernels.block import Floats
-from dkmeans.kernels.exact import ratio, total
+from dkmeans.kernels.exact import ratio
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes import facts, features
 from dkmeans.passes.contract import Runner
@@ -140,11 +140,8 @@ def _along_principal_axes(
     d = len(standard.scale)
     unit = heaviest * 2.0**-FACTOR_BITS
     sums = runner.run(features.SumProducts(standard.shift, standard.scale, unit))
-    products, _ = total(sums)
-    products /= products[-1, -1]
-    means = products[-1, :-1]
     weights = standard.components
-    covariance = (products[:-1, :-1] - means[:, None] * means) * weights * weights.T
+    covariance = features.covariance_of(sums) * weights * weights.T
     with single_threaded_blas:
         variances, axes = scipy.linalg.eigh(covariance, subset_by_index=(max(0, d - most), d - 1))
     rank = int(np.count_nonzero(variances > MIN_VARIANCE * variances[-1]))

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dkmeans.kernels.block import Floats, Indices, dense_rows
-from dkmeans.kernels.exact import cut
+from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.projection import standardise
 from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.passes.part import Part
@@ -119,6 +119,15 @@ class SumProducts(SlicesPass):
         np.clip(values, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=values)
         values = np.rint(values / PRODUCT_GRID) * PRODUCT_GRID
         return np.column_stack([values, np.ones(len(values))])
+
+
+def covariance_of(sums: Floats) -> Floats:
+    """Return the covariance of the features, from the sums of `SumProducts`."""
+    products, _ = total(sums)
+    products /= products[-1, -1]
+    means = products[-1, :-1]
+    covariance: Floats = products[:-1, :-1] - means[:, None] * means
+    return covariance
 
 
 def whole_weights(part: Part, rows: Indices, unit: float) -> Floats:
