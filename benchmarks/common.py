@@ -79,6 +79,17 @@ def curved_border(
     return X, np.searchsorted(borders, height)
 
 
+def dependent_features(
+    n: int, d: int = 20, n_classes: int = 6, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian classes that differ little, beside three factors that all features depend on."""
+    shape = np.random.default_rng(0)
+    means, loadings = shape.normal(size=(n_classes, d)), shape.normal(size=(3, d))
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    return rng.normal(size=(n, 3)) @ loadings + 0.05 * (means[y] + rng.normal(size=(n, d))), y
+
+
 def best_times(jobs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Least time of each job in seconds, after a call to warm up; the jobs take turns."""
     for job in jobs.values():

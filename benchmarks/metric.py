@@ -25,7 +25,14 @@ from contextlib import ExitStack
 from unittest.mock import patch
 
 import numpy as np
-from common import curved_border, data_folder, overlapping_blobs, print_result, yale_faces
+from common import (
+    curved_border,
+    data_folder,
+    dependent_features,
+    overlapping_blobs,
+    print_result,
+    yale_faces,
+)
 from defaults import imbalanced, in_units, with_noise_columns
 from sklearn.datasets import (
     load_breast_cancer,
@@ -53,6 +60,7 @@ VARIANTS = {
     "no short fit": ((first_metric, "MIN_ROWS", np.inf),),
     "usual step": ((first_metric, "SMALL_STEP", 1.0),),
     "all axes kept": ((first_metric, "LEAST_AXIS", 0.0),),
+    "plain steps": ((metric_descent, "MAX_DECORRELATED", 0),),
     "step / 5": ((metric_descent, "FIRST_METRIC_STEP", STEP / 5),),
     "step x 2": ((metric_descent, "FIRST_METRIC_STEP", STEP * 2),),
 }
@@ -70,6 +78,7 @@ def sets(folder):
         "digits and noise": (lambda: (with_noise_columns(digits[0], 64), digits[1]), 40, 5),
         "imbalanced": (lambda: imbalanced(5000), 30, 4),
         "hypercube": (lambda: _hypercube(), 40, 6),
+        "dependent features": (lambda: dependent_features(2000), 12, 4),
         "blobs": (lambda: overlapping_blobs(5000), 60, 3),
         "curved border": (lambda: _curved(8000), 64, 3),
     }

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris, load_wine
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry import Learned
-from dkmeans.growth import refine
+from dkmeans.growth import metric_descent, refine
 from dkmeans.growth.descent import Model
 from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
@@ -173,6 +173,20 @@ def test_features_that_matter_count_more():
     assert model.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.1
     assert (model.labels_ == model.predict_cluster(X[:400])).all()
     assert (model.labels_ == model.transform(X[:400]).argmin(axis=1)).all()
+
+
+def test_small_differences_between_dependent_features_are_learned(monkeypatch):
+    shape, rng = np.random.default_rng(0), np.random.default_rng(1)
+    means, loadings = shape.normal(size=(6, 20)), shape.normal(size=(3, 20))
+    y = rng.integers(0, 6, 3000)
+    X = rng.normal(size=(3000, 3)) @ loadings + 0.05 * (means[y] + rng.normal(size=(3000, 20)))
+    train, test = (X[:1000], y[:1000]), (X[1000:], y[1000:])
+    model = DiscriminativeKMeans(12, metric="learned", refine="margin")
+    error = 1 - clone(model).fit(*train).score(*test)
+    monkeypatch.setattr(metric_descent, "MAX_DECORRELATED", 0)
+    plain_error = 1 - clone(model).fit(*train).score(*test)
+    assert error < 0.1
+    assert error < plain_error / 2
 
 
 def test_a_step_keeps_the_norm_of_the_projection():
