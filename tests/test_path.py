@@ -166,7 +166,9 @@ def test_the_history_of_a_trial_has_the_passes_that_refined_it(digits, tmp_path,
             assert (history.clusters[n_grown:] == k).all()
             assert history.round.tolist() == list(range(1, there.n_iter_ + 1))
     assert model.history_.phase[0] == "search"
-    assert model.at(1).at(model.n_clusters_).n_clusters_ == model.n_clusters_
+    again = model.at(1).at(model.n_clusters_)  # the passes of the fit are not on the path
+    assert again.n_clusters_ == model.n_clusters_
+    assert (again.history_.phase == "grow").all()
 
 
 def test_the_way_back_to_the_result_keeps_its_history(digits):

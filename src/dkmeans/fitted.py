@@ -47,8 +47,9 @@ class GrowthPath:
         is_pass = history.phase == "refine"
         grown = np.maximum.accumulate(np.where(is_pass, 0, history.round))
         of_model = is_pass & (grown == waypoint.round) & waypoint.refined
-        if waypoint.refined and not of_model.any():  # the result, whose rounds include its passes
-            return history.take(history.round <= waypoint.round)
+        is_search = bool((np.diff(history.round) < 0).any())
+        if waypoint.refined and not of_model.any() and not is_search:
+            of_model = is_pass  # of the result, whose rounds include its passes
         return history.take(of_model | (~is_pass & (history.round <= waypoint.round)))
 
 
