@@ -8,6 +8,8 @@ import scipy.sparse as sp
 from models import grown
 from sklearn.exceptions import NotFittedError
 
+from dkmeans import DiscriminativeKMedoids
+from dkmeans.data.blocks import SourceError
 from dkmeans.plots import CellsDisplay
 
 X = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 4.0], [4.0, 5.0], [9.0, 0.0], [9.0, 1.0]])
@@ -321,6 +323,46 @@ LABEL_KINDS = {
     "numbers as objects": lambda: np.array([0, 0, 1, 1, 2, 2], object),
     "an Int64 column": lambda: series([0, 0, 1, 1, 2, 2], "Int64"),
 }
+
+
+@pytest.mark.parametrize("estimator", [grown(), DiscriminativeKMedoids()])
+def test_a_score_without_labels(estimator):
+    model = estimator.fit(X, Y)
+    with pytest.raises(ValueError, match=r"^score needs the class labels .*, but y is None\.$"):
+        model.score(X, None)
+
+
+NOT_SOURCES = {
+    "a list of batches": (lambda: [(X[:3], Y[:3]), (X[3:], Y[3:])], "a list of batches"),
+    "a list of weighted batches": (lambda: [(GOOD, Y, np.ones(6))], "a list of batches"),
+    "a tuple of batches of frames": (lambda: ((frame(), Y),), "a list of batches"),
+    "a path in bytes": (lambda: b"rows.csv", "X is bytes, but a path must be text: .*fsdecode"),
+    "paths in bytes": (lambda: [b"a.csv", b"b.csv"], "X is a list of bytes, but a path must be"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SOURCES)
+@pytest.mark.parametrize("y", [None, "kind", Y])
+def test_what_could_be_taken_for_other_data(name, y):
+    make, told = NOT_SOURCES[name]
+    model = grown().fit(X, Y)
+    for question in (grown().fit, grown().partial_fit, model.score, model.calibrate):
+        with pytest.raises(SourceError, match=told):
+            question(make(), y)
+    with pytest.raises(SourceError, match=told):
+        model.predict(make())
+
+
+def test_batches_in_a_list_are_accepted_as_the_error_says():
+    batches = [(X[:3], Y[:3]), (X[3:], Y[3:])]
+    model = grown().fit(lambda: batches)
+    np.testing.assert_array_equal(model.cluster_centers_, grown().fit(X, Y).cluster_centers_)
+
+
+@pytest.mark.parametrize("nothing", [[], ()])
+def test_no_paths_at_all(nothing):
+    with pytest.raises(SourceError, match=r"^X is an empty list: at least one path is needed\.$"):
+        grown().fit(nothing, "kind")
 
 
 @pytest.mark.parametrize("name", LABEL_KINDS)

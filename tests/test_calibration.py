@@ -168,6 +168,28 @@ class TestAuto:
         model = grown("auto").fit([[0.0], [1.0]], [0, 1])
         assert not hasattr(model, "temperature_")
 
+    @pytest.mark.parametrize("above", [2, 3])
+    def test_very_few_held_out_rows_say_nothing_of_others(self, above, tmp_path):
+        X = (above < IRIS).astype(float)
+        model = grown("auto").fit(X, SPECIES)
+        assert not hasattr(model, "temperature_")
+        same = grown(model.n_clusters_).fit(X, SPECIES).predict_proba(X)
+        np.testing.assert_array_equal(model.predict_proba(X), same)
+        model.save(tmp_path / "m.dkm")
+        np.testing.assert_array_equal(load(tmp_path / "m.dkm").predict_proba(X), same)
+        session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+        _, shares = session.run(["label", "probabilities"], {"features": X})
+        np.testing.assert_allclose(shares, same, atol=1e-12)
+
+    @pytest.mark.parametrize(("n_distinct", "is_fitted"), [(8, False), (14, True)])
+    def test_tables_of_few_distinct_rows(self, n_distinct, is_fitted):
+        rng = np.random.default_rng(0)
+        cells = np.array([[i >> j & 1 for j in range(4)] for i in range(n_distinct)], dtype=float)
+        which = np.arange(2000) % n_distinct
+        y = (rng.random(2000) < 0.15) ^ (which % 2 == 0)  # half of the distinct rows each
+        model = grown("auto").fit(cells[which], y)
+        assert hasattr(model, "temperature_") == is_fitted
+
     def test_prediction_sets_need_other_rows(self):
         model = grown("auto").fit(IRIS, SPECIES)
         with pytest.raises(NotFittedError, match="call calibrate with held-out rows"):

@@ -343,6 +343,13 @@ def test_what_is_wrong_is_said(request, labelled, tmp_path, with_cluster):
     )
     refused("two dimensions, but the Dask Series has 1", frame["a"], frame["kind"])
     refused("array or dataframe, but it is a Dask Bag", frame.to_bag(), y)
+    refused("array or dataframe, but it is a Dask Delayed", frame.to_delayed()[0], y)
+    refused(
+        "y must be an array or a Dask series, but it is a Dask Delayed", lazy_X, dask.delayed(y)
+    )
+    for odd in (frame.to_bag(), dask.delayed(X)):
+        with pytest.raises(SourceError, match="X must be a Dask array or dataframe"):
+            grown(9).fit(X, y).predict(odd)
     missing = whole.assign(kind=whole["kind"].where(whole["a"] < whole["a"].max()))
     refused("1 labels are missing in partition", dd.from_pandas(missing, npartitions=3), "kind")
     # Files that differ: in columns, in types, in being readable at all.

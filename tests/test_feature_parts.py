@@ -158,8 +158,14 @@ class TestImportances:
         ax = display.plot(max_features=5).ax_
         widths = [bar.get_width() for bar in ax.patches]
         np.testing.assert_allclose(widths, np.arange(13.0, 8, -1) ** 2 / 819)
-        assert ax.get_yticklabels()[0].get_text() == "feature 12"
+        assert ax.get_yticklabels()[0].get_text() == "x12"
         assert "5 of 13" in ax.get_title()
+
+    def test_features_are_named_as_in_explanations(self):
+        X, y = load_wine(return_X_y=True)
+        model = model_with(np.eye(13), X, y, 6)
+        names = plots.FeatureImportancesDisplay.from_estimator(model).names
+        assert names == model.explain(X[:1], features=True).features.tolist()
 
     def test_a_picture_of_pixels(self):
         A = np.random.default_rng(0).normal(size=(64, 10))

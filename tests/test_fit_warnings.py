@@ -284,14 +284,15 @@ def test_a_number_of_clusters_that_parts_keep_is_named_once():
     model = grown("auto")
     first, (text,), *others = in_parts(model, *IRIS, 4)
     assert (first, others) == ([], [[], []]), "the first part may be all rows"
-    assert text.startswith('max_clusters="auto" keeps the number of clusters that the first call ')
+    assert text.startswith('max_clusters="auto" keeps the number of clusters that was chosen on ')
     assert f"there are {model.n_clusters_} clusters now: set max_clusters to the number" in text
     again = pickle.loads(pickle.dumps(model))
     assert warned(again, *IRIS, method="partial_fit") == []
     assert in_parts(grown(6), *IRIS, 4) == [[]] * 4
     model = grown("auto")
     assert warned(model, *IRIS) == []
-    assert len(in_parts(model, *IRIS, 2)[0]) == 1
+    (text,), *_ = in_parts(model, *IRIS, 2)
+    assert "the first call" not in text, "the user has called fit"
 
 
 @pytest.mark.parametrize("k", [20, "auto"])
@@ -309,16 +310,14 @@ def test_a_metric_that_parts_keep_is_named_once_if_its_rows_were_few(k):
     enough = 410 if k == "auto" else 200
     (text,) = kept(12)
     assert text == (
-        'metric="auto" keeps "euclidean" from the first call, which had 150 rows, too few to '
-        f"compare metrics: pass at least {enough} rows in the first call, or scale the features "
-        'and set metric="euclidean".'
+        'metric="auto" keeps "euclidean" that was found on the first 150 rows, too few to compare '
+        f"metrics: start with at least {enough} rows, or scale the features and set "
+        'metric="euclidean".'
     )
     for settings in ({"metric": "learned"}, {"n_components": 4}):
         (text,) = kept(12, **settings)
-        assert (
-            "keeps the projection from the first call, which had 150 rows, too few to learn" in text
-        )
-        assert ": pass at least 200 rows in the first call, or scale" in text
+        found = "keeps the projection that was found on the first 150 rows, too few to learn it"
+        assert f"{found}: start with at least 200 rows, or scale" in text
     assert kept(4) == []
     assert kept(12, metric="euclidean") == []
 
@@ -360,5 +359,5 @@ def test_features_that_a_first_call_does_not_know():
     model = grown(6, metric="learned")
     warned(model, X[:1], y[:1], method="partial_fit")
     ((_, text),) = warned(model, X, y, method="partial_fit")
-    assert "from the first call, which had 1 row, too few to learn it" in text
+    assert "that was found on the first row, too few to learn it" in text
     assert warned(grown(6, metric="learned"), X * [1, 0, 1, 1], y) == []

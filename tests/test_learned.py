@@ -84,6 +84,11 @@ def test_importances_are_the_diagonal_of_the_metric(model):
     assert (importances[(DIGITS[0] == DIGITS).all(axis=0)] == 0).all()
 
 
+def test_importances_of_equal_rows_are_zero():
+    model = grown(metric="learned").fit(np.ones((6, 3)), [0, 1, 0, 1, 1, 0])
+    assert model.feature_importances_.tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_other_metrics_have_no_importances(metric):
     model = grown(metric=metric)

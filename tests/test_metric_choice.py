@@ -84,6 +84,22 @@ def test_the_unit_of_one_feature_does_not_decide(trials):
     assert not trials
 
 
+def test_a_question_about_rows_does_not_change_them(monkeypatch):
+    ask, settings = module._is_alike, []
+
+    def watched(rows, *about):
+        settings.append([part.setting for part in rows._runner.parts])
+        found = ask(rows, *about)
+        settings.append([part.setting for part in rows._runner.parts])
+        return found
+
+    monkeypatch.setattr(module, "_is_alike", watched)
+    DiscriminativeKMeans(12).fit(ALIKE * [1, 1, 1, 1, 1, 1000], CLASSES)
+    before, after = settings
+    assert len(before) == 1
+    assert after[0] is before[0]
+
+
 def work(n_rows):
     """Multiplications to project rows of WIDE."""
     return n_rows * 20 * 20

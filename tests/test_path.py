@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from models import grown
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
+from dkmeans import load
 from dkmeans.geometry import Euclidean
 from dkmeans.growth import auto, held_out, samples, trail
 from dkmeans.growth.held_out import hold_out
@@ -144,6 +145,51 @@ def test_a_model_on_the_path_says_whether_it_is_refined(digits):
     assert found.path_.refined.tolist() == [False] + [True] * (len(found.path_) - 1)
     assert found.at(int(found.path_.clusters[1])).refine == "margin"
     assert found.at(1).refine is None
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "learned"])
+def test_the_history_of_a_trial_has_the_passes_that_refined_it(digits, tmp_path, metric):
+    X, y = digits
+    model = grown("auto", refine="margin", metric=metric).fit(X, y)
+    model.save(tmp_path / "m.dkm", with_path=True)
+    loaded = load(tmp_path / "m.dkm")
+    trials = [k for k in model.path_.clusters.tolist() if k != model.n_clusters_]
+    assert trials
+    for k, refined in zip(model.path_.clusters, model.path_.refined, strict=True):
+        if k == model.n_clusters_:
+            continue
+        for there in (model.at(k), loaded.at(k)):
+            history = there.history_
+            n_grown = int(np.count_nonzero(history.phase != "refine"))
+            assert len(history) - n_grown == (auto.REFINE_PASSES if refined else 0)
+            assert (history.phase[n_grown:] == "refine").all()
+            assert (history.clusters[n_grown:] == k).all()
+            assert history.round.tolist() == list(range(1, there.n_iter_ + 1))
+    assert model.history_.phase[0] == "search"
+    again = model.at(1).at(model.n_clusters_)  # the passes of the fit are not on the path
+    assert again.n_clusters_ == model.n_clusters_
+    assert (again.history_.phase == "grow").all()
+
+
+def test_the_way_back_to_the_result_keeps_its_history(digits):
+    X, y = digits
+    model = grown(30, refine="margin").fit(X, y)
+    again = model.at(16).at(30)
+    assert again.history_.round.tolist() == model.history_.round.tolist()
+    assert again.n_iter_ == model.n_iter_
+
+
+def test_a_model_that_was_not_refined_has_no_error_of_a_refined_one(digits):
+    X, y = digits
+    whole = grown("auto", refine="margin").fit(X, y)
+    with listening(lambda step: not step.is_trial):
+        model = grown("auto", refine="margin").fit(X, y)
+    assert model.n_clusters_ == whole.n_clusters_
+    chosen = model.path_.clusters.tolist().index(model.n_clusters_)
+    assert not model.path_.refined[chosen]
+    assert np.isnan(model.path_.heldout_error[chosen])
+    assert whole.path_.refined[chosen]
+    assert whole.path_.heldout_error[chosen] >= 0
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "learned"])
@@ -428,7 +474,7 @@ def test_going_on_keeps_to_the_number_once_chosen(digits):
     X, y = digits
     model = grown("auto").fit(X[:500], y[:500])
     chosen = model.n_clusters_
-    with pytest.warns(UserWarning, match="first call chose .* set max_clusters"):
+    with pytest.warns(UserWarning, match="chosen on the first rows .* set max_clusters"):
         model.partial_fit(X[500:], y[500:])
     assert model.n_clusters_ <= chosen
     again = grown("auto", warm_start=True).fit(X[:500], y[:500])

@@ -296,7 +296,7 @@ def test_cells_of_two_features_are_those_of_the_model(moons):
     grid = np.stack(np.meshgrid(display.xs, display.ys), axis=-1).reshape(-1, 2)
     np.testing.assert_array_equal(display.classes[display.regions.ravel()], model.predict(grid))
     ax = display.ax_
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "feature 1")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "x1")
     assert ax.get_title() == "10 prototypes, larger for more rows"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["class 0", "class 1"]
     for c, drawn in enumerate(ax.collections[-2:]):
@@ -383,7 +383,7 @@ def test_few_prototypes_have_a_plane(n_clusters):
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-12)
     labels = (display.ax_.get_xlabel(), display.ax_.get_ylabel())
     told = ("direction from one prototype to the other", "a direction at right angles")
-    assert labels == (("feature 0", "feature 1") if n_clusters == 1 else told)
+    assert labels == (("x0", "x1") if n_clusters == 1 else told)
     one = f"{n_clusters} prototype{'s' * (n_clusters > 1)}"
     assert display.ax_.get_title().startswith(one)
 

@@ -146,7 +146,7 @@ def test_what_is_left_out_is_said():
         f"4 of {model.n_clusters_} prototypes: the heaviest of each class\n"
         "1 of 5 columns: where classes differ most"
     )
-    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["feature 3"]
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["x3"]
     labels = [label.get_text().split()[1] for label in display.ax_.get_yticklabels()]
     assert set(labels) == {"0", "1", "2"}
     with pytest.raises(ValueError, match="kind='bars' must be"):

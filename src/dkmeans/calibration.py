@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from dkmeans.data.dask_collections import is_dask
+from dkmeans.data.value_checks import require_labels
 from dkmeans.questions import prediction_sets
 from dkmeans.questions.calibration import calibrate
 from dkmeans.questions.label_errors import known_classes
@@ -57,8 +58,7 @@ class CalibrationMixin:
         """
         check_is_fitted(self)
         near, y = self._labelled_class_distances(X, y)
-        if y is None:
-            raise ValueError("calibrate needs the class labels of the rows, but y is None.")
+        require_labels(y, "calibrate")
         classes = known_classes(self._fitted.classes, y, len(near))
         return self._publish(replace(self._fitted, calibration=calibrate(near, classes)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from dkmeans.data.batches import are_batches
+from dkmeans.data.batches import are_batches, check_source
 from dkmeans.data.blocks import Batch, BlockSource, are_paths
 from dkmeans.data.dask_collections import (
     DaskBlocks,
@@ -40,6 +40,7 @@ def accepts_sources(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(self: Any, X: Any, *options: Any, **named: Any) -> Any:
         if is_dask(X):
             return _map_partitions(self, _Question(method.__name__, options, named), X)
+        check_source(X)
         if are_paths(X) or isinstance(X, BlockSource) or are_batches(X):
             check_is_fitted(self)
             return answer_blocks(self, _Question(method.__name__, options, named).ask, X)

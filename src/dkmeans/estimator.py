@@ -33,7 +33,12 @@ from dkmeans.data.arguments import threads_of
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.frames import row_index
 from dkmeans.data.validation import check_rows
-from dkmeans.data.value_checks import as_labels, check_sample_weight, check_weights
+from dkmeans.data.value_checks import (
+    as_labels,
+    check_sample_weight,
+    check_weights,
+    require_labels,
+)
 from dkmeans.exact.shares import WeightShare
 from dkmeans.fit import fit
 from dkmeans.fit_warnings import OverfittingWarning, warn_about
@@ -169,8 +174,8 @@ class DiscriminativeKMeans(
         Learned projection, only with `metric="learned"`: the distance of two rows x and z is
         the length of `(x - z) @ components_.T`, but for rounding.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        Diagonal of the learned metric over standardised features, normalised to a sum of 1; only
-        with `metric="learned"`.
+        Diagonal of the learned metric over standardised features, normalised to a sum of 1; all
+        zeros if all training rows are equal. Only with `metric="learned"`.
     cluster_classes_ : ndarray of shape (n_clusters_,)
         Class label of each prototype.
     cluster_sizes_ : ndarray of shape (n_clusters_,)
@@ -218,7 +223,8 @@ class DiscriminativeKMeans(
         the next fit or edit.
     temperature_ : float
         Temperature of calibrated probabilities, of `calibrate` or of a fit with
-        `max_clusters="auto"`. Does not exist without them, nor after the next fit or edit.
+        `max_clusters="auto"` that held out 6 distinct rows or more. Does not exist without them,
+        nor after the next fit or edit.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -484,6 +490,7 @@ class DiscriminativeKMeans(
             return score_blocks(self, blocks)
         from sklearn.metrics import accuracy_score
 
+        require_labels(y, "score")
         predicted, y = self.predict(X), as_labels(y)
         share = float(accuracy_score(y, predicted))  # it checks y, too
         if sample_weight is None:
@@ -558,9 +565,9 @@ class DiscriminativeKMeans(
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
         """Estimate the probability of each class.
 
-        After `calibrate`, or a fit with `max_clusters="auto"`, it is the softmax of
-        `decision_function` divided by `temperature_`. Otherwise it is a rule of thumb: proportional
-        to 1 / D_c^p, with D_c the distance to the nearest prototype of class c and
+        If there is a `temperature_`, as after `calibrate` and most fits with `max_clusters="auto"`,
+        it is the softmax of `decision_function` divided by that. Otherwise it is a rule of thumb:
+        proportional to 1 / D_c^p, with D_c the distance to the nearest prototype of class c and
         p = min(2 sqrt(d), 16) for d features, or d learned components. The exponent grows with d
         because distances differ less in many dimensions. A class without a prototype gets 0.
 

@@ -29,7 +29,7 @@ from dkmeans.outcome import Growth, to_fitted
 from dkmeans.passes.sampling import Draw
 from dkmeans.prepare import PreparedFit, prepare
 from dkmeans.prototypes import Prototypes
-from dkmeans.questions.calibration import count_items, fit_temperature
+from dkmeans.questions.calibration import MIN_ITEMS, count_items, fit_temperature
 from dkmeans.results.fit_record import Clock, History, Laps
 
 
@@ -118,7 +118,7 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
             run = ending.enter_context(sampled(run, held_out, n_classes))
         _announce_metric(rules, listeners)
         found = search(run, *about, tell, prepared.clock)
-        if held is None:
+        if held is None or len(held_out.hashes) < MIN_ITEMS:
             return found
         return replace(found, temperature=_temperature(found.chosen(), held, n_items))
 

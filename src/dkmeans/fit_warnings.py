@@ -105,10 +105,10 @@ def _kept_number(fitted: Fitted, estimator: Any, how: Continuation) -> str | Non
             f"rows, so {now}: set max_clusters to the number that all rows need, or "
             "warm_start=False to choose it again."
         )
-    if fitted.n_parts != 1:  # said already, or there are no rows but those of the first call
+    if fitted.n_parts != 1:  # said already, or there are no rows but the first ones
         return None
     return (
-        'max_clusters="auto" keeps the number of clusters that the first call chose on its rows '
+        'max_clusters="auto" keeps the number of clusters that was chosen on the first rows '
         f"alone, so {now}: set max_clusters to the number that all batches together need, for "
         "instance n_clusters_ of a fit to many of their rows."
     )
@@ -132,11 +132,11 @@ def _kept_metric(fitted: Fitted, before: Fitted | None, estimator: Any) -> str |
         return None
     if not 0 < before.n_rows < enough:
         return None
-    rows = "1 row" if before.n_rows == 1 else f"{before.n_rows} rows"
+    rows = "row" if before.n_rows == 1 else f"{before.n_rows} rows"
     return (
-        f'metric="{estimator.metric}" keeps {kept} from the first call, which had {rows}, too few '
-        f"to {purpose}: pass at least {enough} rows in the first call, or scale the features and "
-        'set metric="euclidean".'
+        f'metric="{estimator.metric}" keeps {kept} that was found on the first {rows}, too few to '
+        f"{purpose}: start with at least {enough} rows, or scale the features and set "
+        'metric="euclidean".'
     )
 
 

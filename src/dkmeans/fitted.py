@@ -38,6 +38,20 @@ class GrowthPath:
         """Return the index of the largest model that has at most k clusters."""
         return find_waypoint(self.waypoints, k)
 
+    def history_of(self, which: int) -> History:
+        """Return the rounds up to a model, and the passes that refined it.
+
+        In the history of a search, the passes that refined the model of a round follow it.
+        """
+        waypoint, history = self.waypoints[which], self.history
+        is_pass = history.phase == "refine"
+        grown = np.maximum.accumulate(np.where(is_pass, 0, history.round))
+        of_model = is_pass & (grown == waypoint.round) & waypoint.refined
+        is_search = bool((np.diff(history.round) < 0).any())
+        if waypoint.refined and not of_model.any() and not is_search:
+            of_model = is_pass  # of the result, whose rounds include its passes
+        return history.take(of_model | (~is_pass & (history.round <= waypoint.round)))
+
 
 @dataclass(frozen=True)
 class TrainingClasses:
@@ -167,7 +181,7 @@ class Fitted(Predictor):
         waypoint = path.waypoints[which]
         if len(waypoint) == self.n_clusters:
             return self
-        history, call = path.history, path.call
+        history, call = path.history_of(which), path.call
         tree = path.tree.until(call, waypoint.round)
         return replace(
             self,
@@ -175,10 +189,10 @@ class Fitted(Predictor):
             geometry=waypoint.geometry,
             sizes=path.sizes[which],
             exemplars=np.full(len(waypoint), -1),  # the rows of that moment were not kept
-            n_iter=waypoint.round,
+            n_iter=int(max([waypoint.round, *history.round[-1:]])),
             converged=False,
             inertia=waypoint.inertia * self.weight_unit,
-            history=history.take(history.round <= waypoint.round),
+            history=history,
             tree=tree,
             changes=describe_changes(None, waypoint.prototypes, tree, call),
             earlier_rows=waypoint.earlier_rows,

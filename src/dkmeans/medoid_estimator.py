@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkmeans.calibration import CalibrationMixin
 from dkmeans.data.arguments import check_at
 from dkmeans.data.frames import row_index
-from dkmeans.data.value_checks import as_labels, check_sample_weight
+from dkmeans.data.value_checks import as_labels, check_sample_weight, require_labels
 from dkmeans.fitted_medoids import FittedMedoids, class_distances
 from dkmeans.medoid_fit import fit, kind_for, settle_medoids
 from dkmeans.metrics import pairwise
@@ -375,6 +375,7 @@ class DiscriminativeKMedoids(
         -------
         accuracy : float
         """
+        require_labels(y, "score")
         return float(super().score(X, as_labels(y), sample_weight))
 
     def explain(self, X: Any, y: Any = None) -> Explanation:

@@ -124,7 +124,9 @@ def _path_of_search(
 ) -> tuple[Path, GrowthPath]:
     """Describe the numbers of clusters that were tried, and the chosen one fitted on all rows."""
     *_, last = trail
-    errors = [w.heldout_error for w in search.trail if len(w) == len(last)]
+    # A model that was refined is not like one that was not, as a listener ended the refinement.
+    alike = [w for w in search.trail if len(w) == len(last) and w.refined == last.refined]
+    errors = [w.heldout_error for w in alike]
     search.trail.add(replace(last, heldout_error=errors[0] if errors else np.nan))
     history = History.from_records(search.records)
     return _path(search.trail, history, search.tree, training, unit)

@@ -48,6 +48,32 @@ class UserBatches(BlockSource):
             yield Batch(X, y, weight, where)
 
 
+def check_source(X: Any, y: Any = None) -> None:
+    """Refuse rows that would be mistaken for others: bytes, and lists of batches or of nothing."""
+    is_list = isinstance(X, list | tuple)
+    first = X[0] if is_list and len(X) else X
+    if isinstance(first, bytes | bytearray):
+        raise SourceError(
+            f"X is {'a list of bytes' if is_list else 'bytes'}, but a path must be text: decode it "
+            "with os.fsdecode."
+        )
+    if not is_list:
+        return
+    if not len(X) and isinstance(y, str):
+        raise SourceError("X is an empty list: at least one path is needed.")
+    if isinstance(first, list | tuple) and len(first) in (2, 3) and _has_rows(first[0]):
+        raise SourceError(
+            "X is a list of batches, but lists are taken for rows: pass a function that returns "
+            "the batches, as in fit(lambda: batches)."
+        )
+
+
+def _has_rows(X: Any) -> bool:
+    """Tell whether X is an array, a sparse matrix or a table."""
+    shape = getattr(X, "shape", ())
+    return isinstance(shape, tuple) and len(shape) == 2
+
+
 def are_batches(X: Any) -> bool:
     """Tell whether X is an iterable or a function, and neither an array nor a table."""
     if isinstance(X, list | tuple | str | dict) or hasattr(X, "shape") or hasattr(X, "__array__"):

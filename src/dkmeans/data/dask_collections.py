@@ -59,12 +59,8 @@ class DaskBlocks(BlockSource):
     """
 
     def __init__(self, X: Any, y: Any, weight: Any) -> None:
+        check_collection(X)
         is_table = hasattr(X, "columns")
-        kind, n_axes = type(X).__name__, getattr(X, "ndim", 0)
-        if not n_axes:
-            raise SourceError(f"X must be a Dask array or dataframe, but it is a Dask {kind}.")
-        if n_axes != 2:
-            raise SourceError(f"X must have two dimensions, but the Dask {kind} has {n_axes}.")
         label, weight_column = None, None
         names = list(X.columns) if is_table else None
         if is_table:
@@ -127,6 +123,26 @@ def raise_unreadable(number: int, problem: Exception) -> NoReturn:
     raise SourceError(f"Partition {number} cannot be read: {kind}: {problem}") from problem
 
 
+def check_collection(X: Any) -> None:
+    """Raise an error if a Dask object is no array or dataframe of rows."""
+    kind, n_axes = _kind(X)
+    if not n_axes:
+        raise SourceError(
+            f"X must be a Dask array or dataframe, but it is a Dask {kind}: convert it, or pass "
+            "what its compute() returns."
+        )
+    if n_axes != 2:
+        raise SourceError(f"X must have two dimensions, but the Dask {kind} has {n_axes}.")
+
+
+def _kind(X: Any) -> tuple[str, int]:
+    """Return the name of the type of a Dask object, and its number of axes; 0 for no array."""
+    n_axes = getattr(X, "ndim", 0)
+    if isinstance(n_axes, int):
+        return type(X).__name__, n_axes
+    return "Delayed", 0  # it has an attribute of any name
+
+
 def check_numbers(X: Any) -> None:
     """Raise an error if X is known not to be numbers, before anything is computed."""
     if not hasattr(X, "columns"):
@@ -158,6 +174,7 @@ def fitted_columns(X: Any, names: Any, more: Sequence[Any] = ()) -> Any:
     more : sequence
         Names of further columns; what is no such name is passed over.
     """
+    check_collection(X)
     if names is None or not hasattr(X, "columns"):
         return X
     missing = [name for name in names if name not in X.columns]
@@ -208,6 +225,12 @@ def _aligned(X: Any, column: Any, name: str) -> Any:
     if column is None:
         return [None] * n
     if is_dask(column):
+        kind, n_axes = _kind(column)
+        if not n_axes:
+            raise SourceError(
+                f"{name} must be an array or a Dask series, but it is a Dask {kind}: pass what its "
+                "compute() returns."
+            )
         if hasattr(column, "columns") and column.ndim != 1:
             raise SourceError(
                 f"{name} must be a single column, but it is a Dask dataframe with the columns "

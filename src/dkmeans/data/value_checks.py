@@ -35,6 +35,12 @@ def check_same_kind(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> None:
         )
 
 
+def require_labels(y: Any, name: str) -> None:
+    """Refuse a question of some name without labels."""
+    if y is None:
+        raise ValueError(f"{name} needs the class labels of the rows, but y is None.")
+
+
 def as_labels(y: Any) -> Any:
     """Make an array of labels, and refuse those that are missing, or both numbers and text.
 

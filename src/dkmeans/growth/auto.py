@@ -22,6 +22,7 @@ import numpy as np
 from dkmeans.geometry import Geometry
 from dkmeans.growth.grow import grow
 from dkmeans.growth.held_out import HeldOut, ItemLosses, is_within_error, most_clusters
+from dkmeans.growth.margins import RefineStep
 from dkmeans.growth.registry import REFINEMENTS
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, Sample, State
@@ -51,7 +52,7 @@ class Search:
     n_tried: int  # the choice among the models
     trail: Trail
     tree: TreeLog
-    records: list[dict[str, Any]]  # of the history
+    records: list[dict[str, Any]]  # of the history: rounds, each with the passes that refined it
     temperature: float | None = None  # of probabilities, that fits the held-out rows best
     seconds: float = 0.0  # that all of it took, with reading the data
 
@@ -62,7 +63,8 @@ class Search:
 
     def summary(self) -> dict[str, Any]:
         """Return one record for the history: the state of the chosen model, and the time."""
-        until = [r for r in self.records if r["clusters"] <= self.n_tried] or self.records[:1]
+        grown = [r for r in self.records if r["phase"] != "refine"]
+        until = [r for r in grown if r["clusters"] <= self.n_tried] or grown[:1]
         return until[-1] | {"round": 0, "phase": "search", "seconds": self.seconds}
 
 
@@ -154,18 +156,21 @@ def search(
         trail.add(replace(waypoint(run, state, (training_error, error)), round=round))
         return error
 
+    def record(state: State | RefineStep) -> None:
+        records.append(state.record(weight_unit) | {"seconds": laps.lap()})
+
     rounds = grow(run)
     for state in rounds:
         assert isinstance(state, State)
         ended, error, count = False, np.nan, len(state.prototypes)
         if state.round:
-            records.append(state.record(weight_unit) | {"seconds": laps.lap()})
+            record(state)
             ended = tell(records[-1], state.prototypes)
         if refine is None:
             error = evaluate(state, state.round)
         elif count >= REFINED_RATIO * refined_size:
             refined_size = count
-            with _refined(run, state, refine) as refined:
+            with _refined(run, state, refine, record) as refined:
                 error = evaluate(refined, state.round)
         far = max(MAX_RATIO_TO_CHOICE * found.fewest(), MIN_CLUSTERS_PER_CLASS * n_classes)
         if ended or (state.round and (error == 0 or count >= far)):
@@ -189,7 +194,9 @@ def _scaled(n_tried: int, sample: Sample | None, held_out: HeldOut, n_classes: i
 
 
 @contextmanager
-def _refined(run: Run, state: State, refine: str) -> Iterator[State]:
+def _refined(
+    run: Run, state: State, refine: str, record: Callable[[RefineStep], None]
+) -> Iterator[State]:
     """Refine in few passes; at the end of the block, return to the state before."""
     rules, converged = run.rules, run.converged
     run.rules = replace(rules, max_iter=REFINE_PASSES)
@@ -197,6 +204,8 @@ def _refined(run: Run, state: State, refine: str) -> Iterator[State]:
     for step in REFINEMENTS[refine](run, refined):
         if isinstance(step, State):
             refined = step
+        else:
+            record(step)
     yield refined
     if state.sample is run.sample:
         run.undo(refined, state)

@@ -75,9 +75,10 @@ def _is_alike(rows: Rows, geometry: Learned, feature: np.intp) -> bool:
     """Tell whether nearly all values of a feature are alike, compared with its deviation."""
     middle = geometry.standardised(geometry.center[None])[0]
     edges = middle[:, None] + np.array([-ALIKE_DEVIATIONS, ALIKE_DEVIATIONS])
-    rows.set_scale(rows.run(FindWeightFacts(rows.by_class)).scale(rows.by_class))
-    unit = rows.facts.heaviest * 2.0**-FACTOR_BITS
-    counts = rows.run(CountBins(geometry.shift, geometry.scale, edges, unit))[feature].sum(axis=1)
+    weights = rows.run(FindWeightFacts(rows.by_class)).scale(rows.by_class)
+    bins = CountBins(geometry.shift, geometry.scale, edges, rows.facts.heaviest * 2.0**-FACTOR_BITS)
+    with rows.weighed_by(weights):
+        counts = rows.run(bins)[feature].sum(axis=1)
     return bool(counts[1] > ALIKE_SHARE * counts.sum())
 
 

@@ -114,6 +114,16 @@ class Rows:
         self._setting = replace(self._setting, scale=scale)
         self._runner.configure(self._setting)
 
+    @contextmanager
+    def weighed_by(self, scale: Scale) -> Iterator[None]:
+        """Set it for a block of code."""
+        before = self._setting
+        self._runner.configure(replace(before, scale=scale))
+        try:
+            yield
+        finally:
+            self._runner.configure(before)
+
     def map_rows(self, geometry: Geometry) -> None:
         """Map the rows that were read by another geometry; all of them leave their cells."""
         self._map(geometry)

@@ -57,7 +57,7 @@ def prototype_columns(
     names = getattr(opened.before, "feature_names_in_", None)
     if undone is centers or names is None or len(names) != undone.shape[1]:
         named = undone.shape[1] == opened.model.n_features_in_
-        names = [opened.feature(j) if named else f"feature {j}" for j in range(undone.shape[1])]
+        names = [opened.feature(j) if named else f"x{j}" for j in range(undone.shape[1])]
     return [_column(str(name), found) for name, found in zip(names, undone.T, strict=True)]
 
 

@@ -79,7 +79,7 @@ class FeatureImportancesDisplay(Display):
         >>> model = DiscriminativeKMeans(max_clusters=6, metric="learned").fit(X, y)
         >>> display = FeatureImportancesDisplay.from_estimator(model)
         >>> display.names
-        ['feature 0', 'feature 1', 'feature 2', 'feature 3']
+        ['x0', 'x1', 'x2', 'x3']
         """
         opened = unwrap_pipeline(estimator)
         importances = opened.model.feature_importances_

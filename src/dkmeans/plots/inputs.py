@@ -34,7 +34,7 @@ class FittedModel:
         return np.asarray(self.before.inverse_transform(centers))
 
     def feature(self, number: int) -> str:
-        """Return the name of a feature of the model."""
+        """Return the name of a feature of the model; "x0", "x1", ... if they have none."""
         before = self.before
         if before is not None and len(before) == 1 and kinds_of_pipeline(before) is not None:
             return names_of_features(before[0])[number]
@@ -44,7 +44,7 @@ class FittedModel:
                 names = self.before.get_feature_names_out()
             except (AttributeError, ValueError):  # some steps do not name their outputs
                 names = None
-        return f"feature {number}" if names is None else str(names[number])
+        return f"x{number}" if names is None else str(names[number])
 
     @property
     def prototype_classes(self) -> npt.NDArray[Any]:

@@ -10,6 +10,9 @@ nor copies in place of whole-numbered weights change the temperature.
 With few errors among the held-out rows, or none, the minimum would be near b = infinity. As in
 Platt's calibration, n rows are taken for n + 2, one of which is wrong: every row counts 1 / (n + 2)
 for the nearest class other than its own.
+
+Very few distinct rows say nothing about the margins of all others: one that lies near a border
+would make any other row certain. A fit that holds out fewer than `MIN_ITEMS` has no temperature.
 """
 
 import math
@@ -25,6 +28,7 @@ from dkmeans.kernels.threads import tiles
 from dkmeans.questions.prediction import margins, tempered
 from dkmeans.results.calibration import Calibration, HeldOutScores
 
+MIN_ITEMS = 6  # distinct rows that a fit has held out: about half of 12
 MAX_LOG_TEMPERATURE = 10.0  # base 2, up and down
 _LOG_TOLERANCE = 1e-9
 _GRID = 2.0**-30  # of derivatives

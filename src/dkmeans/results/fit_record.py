@@ -56,7 +56,8 @@ class History(Table):
         estimates; "freeze", "fill" and "settle" belong to the guaranteed ending (see the guide),
         "restore" to bringing back classes that have lost their last prototype, "prune" to
         pruning, "refine" to margin refinement. "search" is the search of `max_clusters="auto"`:
-        its state with the chosen number of clusters, and the time that all of it took. "metric" is
+        its state with the chosen number of clusters, and the time that all of it took. The passes
+        that refined a model of the search are in the history of `at(k)`. "metric" is
         the choice of the metric that growth starts in, with the state that growth starts from.
         "start" is the model that `at(k, X, y)` starts from, if it refined nothing.
     clusters : int

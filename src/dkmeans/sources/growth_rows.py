@@ -172,8 +172,9 @@ def _runner(
     """Return a runner over the rows."""
     n_classes, n_threads = len(training.classes), n_threads or default_threads()
     if stream is not None:
-        about = {"n_classes": n_classes, "n_threads": n_threads}
-        return stream.runner(weighting, **about, memory_mb=memory_mb)
+        return stream.runner(
+            weighting, n_classes=n_classes, n_threads=n_threads, memory_mb=memory_mb
+        )
     part = Part.of(
         training.X,
         training.y,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkmeans.data import validation
-from dkmeans.data.batches import UserBatches, are_batches
+from dkmeans.data.batches import UserBatches, are_batches, check_source
 from dkmeans.data.blocks import DEFAULT_MB, BlockSource, SourceError, are_paths
 from dkmeans.data.first_pass import FirstPass
 from dkmeans.data.memory_maps import (
@@ -93,6 +93,7 @@ class Stream:
 
 def open_blocks(X: Any, y: Any, sample_weight: Any, memory_mb: float | None) -> BlockSource | None:
     """Return a reader of X by blocks; None if X is an array or table in memory."""
+    check_source(X, y)
     if isinstance(X, BlockSource):
         _refuse_columns(y, sample_weight)
         return X
