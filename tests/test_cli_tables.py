@@ -180,20 +180,97 @@ def test_labels_that_are_missing(trees):
     trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
     message = run(f"fit holes.csv {FIT}", code=1)
     assert "1 of 200 rows has missing values, in kind (1 row)" in message
-    assert "leave these rows out with --skip-missing" in message
-    rows = trees.drop(index=3).dropna()
-    run(f"fit holes.csv {FIT} --skip-missing")
-    assert dkmeans.load("model.dkm")[-1].cluster_sizes_.sum() == len(rows)
+    assert "leave these rows out with --skip-unlabelled" in message
     assert "kind label 3: ash, elm, oak label 0.5" in run("columns holes.csv --label kind")
-    for command in ("suspects holes.csv", "condense holes.csv --out small.csv"):
-        message = run(f"{command} --label kind", code=1)
-        assert "Fill them in, or delete these rows." in message  # there is no --skip-missing
+    rows = trees.drop(index=3)
+    assert rows.drop(columns="kind").isna().any(axis=None)
+    run(f"fit holes.csv {FIT} --skip-unlabelled")  # holes in features are filled
+    assert_same_model(dkmeans.load("model.dkm"), expected_model(rows))
+    run(f"fit holes.csv {FIT} --skip-missing --force")
+    assert_same_model(dkmeans.load("model.dkm"), expected_model(rows.dropna()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate holes.csv --cv 2",
+        "compare holes.csv --cv 2",
+        "suspects holes.csv",
+        "condense holes.csv --out small.csv",
+        "plot holes.csv --kind tree",
+        "evaluate model.dkm holes.csv",
+        "suspects model.dkm holes.csv",
+    ],
+)
+def test_every_command_skips_rows_without_a_label(trees, command):
+    run(f"fit trees.csv {FIT}")
+    trees.assign(kind=trees["kind"].where(trees.index > 3)).to_csv("holes.csv", index=False)
+    limits = "" if "model.dkm" in command or "condense" in command else "--max-clusters 6"
+    words = f"{command} --label kind {limits}"
+    assert "leave these rows out with --skip-unlabelled" in run(words, code=1)
+    told = run(f"{words} --skip-unlabelled")
+    assert "Left out: 4 of 200 rows have missing values, in kind (4 rows)." in told
+
+
+def test_rows_are_counted_as_in_the_table_where_some_are_left_out(trees):
+    trees = trees.drop(columns=["colour", "since"])  # without holes in text
+    trees.assign(kind=trees["kind"].where(trees.index > 3)).to_csv("holes.csv", index=False)
+    trees.drop(index=range(4)).to_csv("whole.csv", index=False)
+    for name, more in (("holes.csv", "--skip-unlabelled"), ("whole.csv", "")):
+        run(f"suspects {name} --label kind --max-clusters 6 --n 9 --out s-{name} {more}")
+        run(f"condense {name} --label kind --n 12 --out c-{name} {more}")
+    found, other = pd.read_csv("s-holes.csv"), pd.read_csv("s-whole.csv")
+    assert found["row"].tolist() == (other["row"] + 4).tolist()
+    pd.testing.assert_frame_equal(pd.read_csv("c-holes.csv"), pd.read_csv("c-whole.csv"))
+
+
+def test_holes_count_in_features_only(trees, monkeypatch):
+    note = np.where(np.arange(200) % 3, np.nan, 1.0)  # a single value: no feature
+    name = [None, *(f"n{i}" for i in range(199))]
+    trees.assign(note=note, name=name).to_csv("more.csv", index=False)
+    run(f"fit more.csv {FIT} --skip-missing --quiet")
+    expected = expected_model(trees.dropna())
+    assert_same_model(dkmeans.load("model.dkm"), expected)
+    monkeypatch.setattr(frame_rows, "total_memory", lambda: 15_000)
+    told = run(f"fit more.csv {FIT} --skip-missing --force --test more.csv")
+    n = len(trees.dropna())
+    assert f"Left out: {200 - n} of 200 rows with missing values." in told
+    assert_same_model(dkmeans.load("model.dkm"), expected)
+
+
+@pytest.mark.parametrize("memory_mb", [None, 0.01])
+def test_the_library_skips_rows_without_a_label(trees, memory_mb):
+    trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
+    with pytest.raises(ValueError, match=r"in row 4: fill it in.*`skip_unlabelled=True`"):
+        dkmeans.fit_table("holes.csv", "kind", grown(6), memory_mb=memory_mb)
+    options = {"memory_mb": memory_mb, "skip_unlabelled": True}
+    model = dkmeans.fit_table("holes.csv", "kind", grown(6), **options)
+    assert_same_model(model, expected_model(trees.drop(index=3)))
+    trees.assign(kind=None).to_csv("none.csv", index=False)
+    with pytest.raises(ValueError, match=r"No row of none\.csv has a label"):
+        dkmeans.fit_table("none.csv", "kind", **options)
+
+
+def test_skipping_in_arrays_and_raw_tables(trees):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, 1.0, 2.0)
+    y[:3], X[10, 0] = np.nan, np.nan
+    np.savez("a.npz", X=X, y=y)
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv("a.csv", index=False)
+    for source in ("a.npz", "a.csv --raw"):
+        words = f"fit {source} --label y --max-clusters 3 --force"
+        assert "4 of 60 rows have missing values" in run(words, code=1)
+        assert "with --skip-missing" in run(f"{words} --skip-unlabelled", code=1)
+        run(f"{words} --skip-missing")
+        assert dkmeans.load("model.dkm").cluster_sizes_.sum() == 56
 
 
 def test_skipping_all_rows_says_how_to_go_on(trees):
-    trees.assign(note=np.nan).to_csv("empty.csv", index=False)
+    rows = trees.assign(height=trees["height"].where(trees.index % 2 > 0))
+    rows = rows.assign(visits=rows["visits"].where(trees.index % 2 == 0))
+    rows.to_csv("empty.csv", index=False)
     message = run(f"fit empty.csv {FIT} --skip-missing", code=1)
-    assert "note (200 rows)" in message
+    assert "200 of 200 rows have missing values" in message
     assert "No row is left: leave out columns with many of them with --drop." in message
 
 

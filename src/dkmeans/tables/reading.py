@@ -39,6 +39,8 @@ class MixedTable(SelectedTable):
         Kinds of the features.
     """
 
+    _skipping = ", or pass `skip_unlabelled=True`"
+
     def __init__(
         self,
         files: Sequence[TableFile],
