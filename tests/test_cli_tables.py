@@ -289,6 +289,50 @@ def test_decimal_commas_become_points_in_text(trees, place):
     run("fit small.csv --label kind --weight weight --max-clusters 3 --out small.dkm")
 
 
+def test_wrong_choices_are_a_plain_sentence(trees):
+    message = run("plot trees.csv --kind cellz", code=2)
+    assert "Invalid value for '--kind': 'cellz' is not one of 'cells', 'tree'" in message
+
+
+@pytest.mark.parametrize("raw", ["", "--raw --columns height,visits,member"])
+def test_stored_predictions_keep_the_types_of_columns(trees, place, raw):
+    trees = trees.dropna().convert_dtypes().assign(big=lambda rows: 2**60 + np.arange(len(rows)))
+    trees.to_csv("t.csv", index=False)
+    in_parts(trees, place / "parts")
+    run(f"fit t.csv {FIT} {raw or '--drop big'}")
+    for name in ("t.csv", "parts"):
+        run(f"predict model.dkm {name} --out p.parquet --force")
+        stored = read("p.parquet")
+        types = {field.name: str(field.type) for field in stored.schema}
+        expected = {"height": "double", "visits": "int64", "member": "bool", "big": "int64"}
+        assert {column: types[column] for column in expected} == expected
+        for column in ("visits", "member", "big"):
+            assert stored[column].to_pylist() == trees[column].tolist()
+    if not raw:
+        holes = trees.assign(visits=trees["visits"].where(np.arange(len(trees)) > 0))
+        holes.to_csv("holes.csv", index=False)
+        run("predict model.dkm holes.csv --out p.parquet --force")
+        assert read("p.parquet")["visits"].to_pylist()[:2] == [None, trees["visits"].iloc[1]]
+
+
+def test_parts_need_rows_of_each_class(place):
+    def told(counts, words="--cv 5"):
+        y = np.repeat(list(counts), list(counts.values()))
+        frame = pd.DataFrame({"x": np.arange(len(y)) % 7, "y": y})
+        frame.to_csv(place / "few.csv", index=False)
+        return run(f"evaluate few.csv --label y --raw {words}", code=1)
+
+    assert "b has 3: leave this class out, or add --cv 3." in told({"a": 9, "b": 3, "c": 9})
+    assert "c has 2: leave out the classes that have fewer, or add --cv 2." in told(
+        {"a": 9, "b": 3, "c": 2, "d": 9}
+    )
+    assert "has 1, and no class has enough: add more rows, or check that --label" in told(
+        dict.fromkeys("abcd", 1)
+    )
+    assert "and only one class has enough: add --cv 3." in told({"a": 9, "b": 3, "c": 3})
+    assert "b has 1: add more rows" in told({"a": 9, "b": 1}, "--test-size 0.5")
+
+
 def test_evaluate(trees):
     text = run(f"evaluate trees.csv {FIT} --cv 3")
     assert "200 rows in 3-fold cross-validation: error " in text
@@ -489,13 +533,12 @@ def test_bad_tables_get_one_sentence(place, name):
         ("evaluate trees.csv --label kind --cv 100", "--cv 100 needs at least 100 rows of each"),
         (
             "evaluate few.csv --label kind",
-            "--cv 5 needs at least 5 rows of each class, but oak has 3: leave this class out, or "
-            "add --cv 3.",
+            "--cv 5 needs at least 5 rows of each class, but oak has 3: add --cv 3.",
         ),
         ("evaluate trees.csv trees.csv --label kind", "goes with a model"),
         ("compare trees.csv --label kind --out c.txt", "c.txt: pictures are written as"),
         ("condense trees.csv --label kind --n few --out s.csv", "--n few: it must be a number"),
-        ("columns trees.csv", "Name the column of labels with --label"),
+        ("suspects trees.csv", "Name the column of labels with --label"),
         ("fit trees.csv --label kind --size 8by8", "--size 8by8: it must be height and width"),
     ],
 )

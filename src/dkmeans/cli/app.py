@@ -26,7 +26,12 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with guard(debug=bool(ctx.params.get("debug"))):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as error:
+                # Typer passes on how pydantic begins messages.
+                error.message = error.message.removeprefix("Value error, ")
+                raise
 
 
 app = typer.Typer(

@@ -32,6 +32,7 @@ from dkmeans.tables.kinds import Kind
 from dkmeans.tables.pipeline import MIN_FREQUENCY, build_pipeline, fit_preprocessing
 from dkmeans.tables.reading import MixedTable
 from dkmeans.tables.roles import describe_left_out, find_left_out
+from dkmeans.tables.shapes import hints
 from dkmeans.tables.statistics import TableStatistics
 
 _SHOWN = 8  # columns of a kind that are named in a line
@@ -170,6 +171,8 @@ class FrameRows:
             if reasons:
                 self.notes.append(f"Left out: {describe_left_out(reasons)}.")
             self.kinds = {n: k for n, k in self.kinds.items() if n not in reasons}
+        found = hints(self.kinds, statistics, self.wanted.categories)
+        self.notes += [f"Column {name} has {hint}." for name, hint in found.items()]
         if not self.kinds:
             raise InputError(f"{self.path.name} has no column that can be a feature.")
 
