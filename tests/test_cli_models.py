@@ -161,8 +161,10 @@ def test_explain_in_a_learned_metric(place, iris):
 
 def test_export(place):
     fit("--quiet")
-    run("export model.dkm --format csv")
+    assert "learned space" not in run("export model.dkm --format csv")
     assert read(place / "model.csv").num_rows == 6
+    fit("--metric", "learned", "--out", "learned.dkm", "--quiet")
+    assert "Note: they are points of the learned space" in run("export learned.dkm --format csv")
     run("export model.dkm --format json --out other.json")
     assert len(json.loads((place / "other.json").read_text())["prototypes"]) == 6
     assert "add --force" in run("export model.dkm --format csv", code=1)

@@ -180,20 +180,97 @@ def test_labels_that_are_missing(trees):
     trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
     message = run(f"fit holes.csv {FIT}", code=1)
     assert "1 of 200 rows has missing values, in kind (1 row)" in message
-    assert "leave these rows out with --skip-missing" in message
-    rows = trees.drop(index=3).dropna()
-    run(f"fit holes.csv {FIT} --skip-missing")
-    assert dkmeans.load("model.dkm")[-1].cluster_sizes_.sum() == len(rows)
+    assert "leave these rows out with --skip-unlabelled" in message
     assert "kind label 3: ash, elm, oak label 0.5" in run("columns holes.csv --label kind")
-    for command in ("suspects holes.csv", "condense holes.csv --out small.csv"):
-        message = run(f"{command} --label kind", code=1)
-        assert "Fill them in, or delete these rows." in message  # there is no --skip-missing
+    rows = trees.drop(index=3)
+    assert rows.drop(columns="kind").isna().any(axis=None)
+    run(f"fit holes.csv {FIT} --skip-unlabelled")  # holes in features are filled
+    assert_same_model(dkmeans.load("model.dkm"), expected_model(rows))
+    run(f"fit holes.csv {FIT} --skip-missing --force")
+    assert_same_model(dkmeans.load("model.dkm"), expected_model(rows.dropna()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate holes.csv --cv 2",
+        "compare holes.csv --cv 2",
+        "suspects holes.csv",
+        "condense holes.csv --out small.csv",
+        "plot holes.csv --kind tree",
+        "evaluate model.dkm holes.csv",
+        "suspects model.dkm holes.csv",
+    ],
+)
+def test_every_command_skips_rows_without_a_label(trees, command):
+    run(f"fit trees.csv {FIT}")
+    trees.assign(kind=trees["kind"].where(trees.index > 3)).to_csv("holes.csv", index=False)
+    limits = "" if "model.dkm" in command or "condense" in command else "--max-clusters 6"
+    words = f"{command} --label kind {limits}"
+    assert "leave these rows out with --skip-unlabelled" in run(words, code=1)
+    told = run(f"{words} --skip-unlabelled")
+    assert "Left out: 4 of 200 rows have missing values, in kind (4 rows)." in told
+
+
+def test_rows_are_counted_as_in_the_table_where_some_are_left_out(trees):
+    trees = trees.drop(columns=["colour", "since"])  # without holes in text
+    trees.assign(kind=trees["kind"].where(trees.index > 3)).to_csv("holes.csv", index=False)
+    trees.drop(index=range(4)).to_csv("whole.csv", index=False)
+    for name, more in (("holes.csv", "--skip-unlabelled"), ("whole.csv", "")):
+        run(f"suspects {name} --label kind --max-clusters 6 --n 9 --out s-{name} {more}")
+        run(f"condense {name} --label kind --n 12 --out c-{name} {more}")
+    found, other = pd.read_csv("s-holes.csv"), pd.read_csv("s-whole.csv")
+    assert found["row"].tolist() == (other["row"] + 4).tolist()
+    pd.testing.assert_frame_equal(pd.read_csv("c-holes.csv"), pd.read_csv("c-whole.csv"))
+
+
+def test_holes_count_in_features_only(trees, monkeypatch):
+    note = np.where(np.arange(200) % 3, np.nan, 1.0)  # a single value: no feature
+    name = [None, *(f"n{i}" for i in range(199))]
+    trees.assign(note=note, name=name).to_csv("more.csv", index=False)
+    run(f"fit more.csv {FIT} --skip-missing --quiet")
+    expected = expected_model(trees.dropna())
+    assert_same_model(dkmeans.load("model.dkm"), expected)
+    monkeypatch.setattr(frame_rows, "total_memory", lambda: 15_000)
+    told = run(f"fit more.csv {FIT} --skip-missing --force --test more.csv")
+    n = len(trees.dropna())
+    assert f"Left out: {200 - n} of 200 rows with missing values." in told
+    assert_same_model(dkmeans.load("model.dkm"), expected)
+
+
+@pytest.mark.parametrize("memory_mb", [None, 0.01])
+def test_the_library_skips_rows_without_a_label(trees, memory_mb):
+    trees.assign(kind=trees["kind"].where(trees.index != 3)).to_csv("holes.csv", index=False)
+    with pytest.raises(ValueError, match=r"in row 4: fill it in.*`skip_unlabelled=True`"):
+        dkmeans.fit_table("holes.csv", "kind", grown(6), memory_mb=memory_mb)
+    options = {"memory_mb": memory_mb, "skip_unlabelled": True}
+    model = dkmeans.fit_table("holes.csv", "kind", grown(6), **options)
+    assert_same_model(model, expected_model(trees.drop(index=3)))
+    trees.assign(kind=None).to_csv("none.csv", index=False)
+    with pytest.raises(ValueError, match=r"No row of none\.csv has a label"):
+        dkmeans.fit_table("none.csv", "kind", **options)
+
+
+def test_skipping_in_arrays_and_raw_tables(trees):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, 1.0, 2.0)
+    y[:3], X[10, 0] = np.nan, np.nan
+    np.savez("a.npz", X=X, y=y)
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv("a.csv", index=False)
+    for source in ("a.npz", "a.csv --raw"):
+        words = f"fit {source} --label y --max-clusters 3 --force"
+        assert "4 of 60 rows have missing values" in run(words, code=1)
+        assert "with --skip-missing" in run(f"{words} --skip-unlabelled", code=1)
+        run(f"{words} --skip-missing")
+        assert dkmeans.load("model.dkm").cluster_sizes_.sum() == 56
 
 
 def test_skipping_all_rows_says_how_to_go_on(trees):
-    trees.assign(note=np.nan).to_csv("empty.csv", index=False)
+    rows = trees.assign(height=trees["height"].where(trees.index % 2 > 0))
+    rows = rows.assign(visits=rows["visits"].where(trees.index % 2 == 0))
+    rows.to_csv("empty.csv", index=False)
     message = run(f"fit empty.csv {FIT} --skip-missing", code=1)
-    assert "note (200 rows)" in message
+    assert "200 of 200 rows have missing values" in message
     assert "No row is left: leave out columns with many of them with --drop." in message
 
 
@@ -210,6 +287,50 @@ def test_decimal_commas_become_points_in_text(trees, place):
     for name in ("p.csv", "small.csv"):
         assert pd.read_csv(name)["height"].dropna().isin(trees["height"]).all()
     run("fit small.csv --label kind --weight weight --max-clusters 3 --out small.dkm")
+
+
+def test_wrong_choices_are_a_plain_sentence(trees):
+    message = run("plot trees.csv --kind cellz", code=2)
+    assert "Invalid value for '--kind': 'cellz' is not one of 'cells', 'tree'" in message
+
+
+@pytest.mark.parametrize("raw", ["", "--raw --columns height,visits,member"])
+def test_stored_predictions_keep_the_types_of_columns(trees, place, raw):
+    trees = trees.dropna().convert_dtypes().assign(big=lambda rows: 2**60 + np.arange(len(rows)))
+    trees.to_csv("t.csv", index=False)
+    in_parts(trees, place / "parts")
+    run(f"fit t.csv {FIT} {raw or '--drop big'}")
+    for name in ("t.csv", "parts"):
+        run(f"predict model.dkm {name} --out p.parquet --force")
+        stored = read("p.parquet")
+        types = {field.name: str(field.type) for field in stored.schema}
+        expected = {"height": "double", "visits": "int64", "member": "bool", "big": "int64"}
+        assert {column: types[column] for column in expected} == expected
+        for column in ("visits", "member", "big"):
+            assert stored[column].to_pylist() == trees[column].tolist()
+    if not raw:
+        holes = trees.assign(visits=trees["visits"].where(np.arange(len(trees)) > 0))
+        holes.to_csv("holes.csv", index=False)
+        run("predict model.dkm holes.csv --out p.parquet --force")
+        assert read("p.parquet")["visits"].to_pylist()[:2] == [None, trees["visits"].iloc[1]]
+
+
+def test_parts_need_rows_of_each_class(place):
+    def told(counts, words="--cv 5"):
+        y = np.repeat(list(counts), list(counts.values()))
+        frame = pd.DataFrame({"x": np.arange(len(y)) % 7, "y": y})
+        frame.to_csv(place / "few.csv", index=False)
+        return run(f"evaluate few.csv --label y --raw {words}", code=1)
+
+    assert "b has 3: leave this class out, or add --cv 3." in told({"a": 9, "b": 3, "c": 9})
+    assert "c has 2: leave out the classes that have fewer, or add --cv 2." in told(
+        {"a": 9, "b": 3, "c": 2, "d": 9}
+    )
+    assert "has 1, and no class has enough: add more rows, or check that --label" in told(
+        dict.fromkeys("abcd", 1)
+    )
+    assert "and only one class has enough: add --cv 3." in told({"a": 9, "b": 3, "c": 3})
+    assert "b has 1: add more rows" in told({"a": 9, "b": 1}, "--test-size 0.5")
 
 
 def test_evaluate(trees):
@@ -412,13 +533,12 @@ def test_bad_tables_get_one_sentence(place, name):
         ("evaluate trees.csv --label kind --cv 100", "--cv 100 needs at least 100 rows of each"),
         (
             "evaluate few.csv --label kind",
-            "--cv 5 needs at least 5 rows of each class, but oak has 3: leave this class out, or "
-            "add --cv 3.",
+            "--cv 5 needs at least 5 rows of each class, but oak has 3: add --cv 3.",
         ),
         ("evaluate trees.csv trees.csv --label kind", "goes with a model"),
         ("compare trees.csv --label kind --out c.txt", "c.txt: pictures are written as"),
         ("condense trees.csv --label kind --n few --out s.csv", "--n few: it must be a number"),
-        ("columns trees.csv", "Name the column of labels with --label"),
+        ("suspects trees.csv", "Name the column of labels with --label"),
         ("fit trees.csv --label kind --size 8by8", "--size 8by8: it must be height and width"),
     ],
 )

@@ -149,7 +149,7 @@ def test_rows_without_a_label_are_kept_in_the_export(folder):
     write(frame, path)
     with pytest.raises(InputError, match="missing values"):
         opened(path)
-    session = opened(path, wanted=Wanted("species", skip_missing=True))
+    session = opened(path, wanted=Wanted("species", skip_unlabelled=True))
     assert sum(len(layer) for layer in session.layers.values()) == 148
     make(session, "drop_rows", rows=[0])
     found = read(ask(session, "export", what="table"), path)

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkmeans import DiscriminativeKMeans
+from dkmeans import DiscriminativeKMeans, table_pipeline
 from dkmeans.baselines import ClasswiseKMeans
 
 pytest.importorskip("matplotlib")
@@ -401,6 +401,15 @@ def test_cells_after_the_steps_of_a_pipeline(iris):
     assert len(display.points) == 70
     with pytest.raises(ValueError, match="y was given without X"):
         CellsDisplay.from_estimator(pipeline, y=y)
+
+
+def test_cells_after_a_table_pipeline_do_not_name_its_steps(iris):
+    pd = pytest.importorskip("pandas")
+    X, y, _ = iris
+    table = pd.DataFrame(X[:, :2], columns=["length", "width"])
+    pipeline = table_pipeline(table, grown(max_clusters=6)).fit(table, y)
+    title = CellsDisplay.from_estimator(pipeline).ax_.get_title()
+    assert title.endswith("after scaling the columns")
 
 
 def test_cells_of_many_classes_are_named_and_hatched():

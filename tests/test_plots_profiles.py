@@ -104,6 +104,16 @@ def test_steps_are_undone_where_they_can_be(step):
     np.testing.assert_allclose(np.column_stack([column.values for column in columns]), expected)
 
 
+def test_points_of_a_learned_space_are_said_to_be_such():
+    X, y = load_iris(return_X_y=True)
+    model = grown(6, refine="margin", metric="learned").fit(X, y)
+    said = "points of the learned space: values may lie outside of the data"
+    for kind in ("heatmap", "parallel"):
+        display = PrototypeProfilesDisplay.from_estimator(model, kind=kind)
+        assert display.ax_.get_title() == f"6 prototypes\n{said}"
+    assert said not in PrototypeProfilesDisplay.from_estimator(model, X).ax_.get_title()
+
+
 def test_means_of_rows_stand_in_for_prototypes():
     X, y = load_iris(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), grown(6, refine="margin")).fit(X, y)

@@ -73,6 +73,19 @@ def test_the_marker_is_what_the_model_rejects(pipe):
         assert distance.min() < 1e-9
 
 
+def test_the_legend_leaves_the_curve_free():
+    scores = np.linspace(0, 2, 50)
+    late = {"wrong": np.arange(50) < 2}  # most errors among the last rows that are not rejected
+    missed = {"unknown": np.full(20, 0.1)}  # unknown rows that look more known than the known ones
+    for rows in (late, missed):
+        display = RejectionDisplay(scores, 0.1, **rows).plot()
+        display.figure_.canvas.draw()
+        box = display.ax_.get_legend().get_window_extent()
+        line = display.ax_.lines[0]
+        points = line.get_transform().transform(line.get_xydata())
+        assert not box.count_contains(points)
+
+
 def test_it_says_what_it_needs(pipe):
     with pytest.raises(ValueError, match="neither of them given"):
         RejectionDisplay.from_estimator(pipe, X)

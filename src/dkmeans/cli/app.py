@@ -26,7 +26,12 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with guard(debug=bool(ctx.params.get("debug"))):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as error:
+                # Typer passes on how pydantic begins messages.
+                error.message = error.message.removeprefix("Value error, ")
+                raise
 
 
 app = typer.Typer(
@@ -114,6 +119,7 @@ def fit(
     category: o.Category = None,
     numeric_only: o.NumericOnly = False,
     skip_missing: o.SkipMissing = False,
+    skip_unlabelled: o.SkipUnlabelled = False,
     impute: o.Impute = o.ImputeOption.median,
     raw: o.Raw = False,
     standardise: o.Standardise = False,
@@ -194,6 +200,7 @@ def fit(
         category=category,
         numeric_only=numeric_only,
         skip_missing=skip_missing,
+        skip_unlabelled=skip_unlabelled,
         impute=impute,
         raw=raw,
         sep=sep,
@@ -297,6 +304,7 @@ def plot(
     category: o.Category = None,
     numeric_only: o.NumericOnly = False,
     skip_missing: o.SkipMissing = False,
+    skip_unlabelled: o.SkipUnlabelled = False,
     raw: o.Raw = False,
     standardise: o.Standardise = False,
     sep: o.Sep = None,
@@ -326,6 +334,7 @@ def plot(
         category=category,
         numeric_only=numeric_only,
         skip_missing=skip_missing,
+        skip_unlabelled=skip_unlabelled,
         raw=raw,
         sep=sep,
         decimal=decimal,

@@ -52,7 +52,7 @@ def run_condense(
     kind: Any = keep
     small = condense(X, data.y, budget, keep=kind, sample_weight=data.weight)
     if small.indices is not None:
-        table = _rows(path, wanted, small)
+        table = _rows(path, wanted, data.in_table(small.indices), small.weight)
     else:
         table = _prototypes(columns, data, small, wanted)
     with table_writer(out) as writer:
@@ -78,16 +78,20 @@ def _budget(text: str) -> Any:
         ) from None
 
 
-def _rows(path: Path, wanted: Wanted, small: Condensed) -> Any:
+def _rows(
+    path: Path,
+    wanted: Wanted,
+    chosen: npt.NDArray[np.integer],
+    weight: npt.NDArray[np.floating],
+) -> Any:
     """Take rows of the table as they are written there, with points in decimals."""
-    assert small.indices is not None
-    order = np.argsort(small.indices)
+    order = np.argsort(chosen)
     parts, start = [], 0
     for file in open_inputs(path, wanted.text):
         types = dict.fromkeys(file.names, pa.string()) if file.is_text else None
         for batch in file.batches(types=types):
-            inside = (small.indices >= start) & (small.indices < start + batch.num_rows)
-            which = np.sort(small.indices[inside]) - start
+            inside = (chosen >= start) & (chosen < start + batch.num_rows)
+            which = np.sort(chosen[inside]) - start
             some = batch.take(pa.array(which))
             columns = [
                 with_points(column, file.decimal) if is_text(column.type) else column
@@ -96,7 +100,7 @@ def _rows(path: Path, wanted: Wanted, small: Condensed) -> Any:
             parts.append(pa.RecordBatch.from_arrays(columns, schema=some.schema))
             start += batch.num_rows
     table = pa.Table.from_batches(parts).combine_chunks()
-    return table.append_column(_free(table.column_names), pa.array(small.weight[order]))
+    return table.append_column(_free(table.column_names), pa.array(weight[order]))
 
 
 def _prototypes(columns: Any, data: Labelled, small: Condensed, wanted: Wanted) -> Any:

@@ -164,7 +164,8 @@ class _Reader:
             sep=None if wanted.text is None else wanted.text.sep,
             decimal=None if wanted.text is None else wanted.text.decimal,
             text_labels=like is not None and like.has_text_labels,
-            skip_missing=bool(wanted.skip_missing),
+            skip_missing=wanted.skip_missing,
+            skip_unlabelled=wanted.skip_unlabelled,
         )
 
     def _say(self, notes: list[str]) -> None:

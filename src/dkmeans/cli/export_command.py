@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dkmeans.atomic import write_atomically
-from dkmeans.cli.console import file_size, say, stdout
+from dkmeans.cli.console import file_size, say, stderr, stdout
 from dkmeans.cli.errors import InputError
 from dkmeans.cli.loaded_model import load_model
 from dkmeans.cli.output_files import check_free
@@ -20,3 +20,9 @@ def run_export(path: Path, format: str, out: Path | None, *, force: bool = False
     write_atomically(out, FORMATS[format].encode(model.whole))
     what, size = FORMATS[format].description, file_size(out.stat().st_size)
     say(stdout(), f"{what} saved: {out.resolve()} ({size})")
+    if format == "csv" and model.core.metric_ == "learned":
+        say(
+            stderr(),
+            "Note: they are points of the learned space, in the columns of the table: values may "
+            "lie outside of the data, such as shares below 0 or above 1.",
+        )

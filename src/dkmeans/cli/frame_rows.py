@@ -22,6 +22,7 @@ from dkmeans.cli.labelled_rows import (
     describe_missing,
     labels_and_weights,
     remedy,
+    unlabelled,
 )
 from dkmeans.cli.table_input import check_model_columns, describe_index, in_options
 from dkmeans.data.system_memory import total_memory
@@ -31,6 +32,7 @@ from dkmeans.tables.kinds import Kind
 from dkmeans.tables.pipeline import MIN_FREQUENCY, build_pipeline, fit_preprocessing
 from dkmeans.tables.reading import MixedTable
 from dkmeans.tables.roles import describe_left_out, find_left_out
+from dkmeans.tables.shapes import hints
 from dkmeans.tables.statistics import TableStatistics
 
 _SHOWN = 8  # columns of a kind that are named in a line
@@ -54,9 +56,11 @@ class FrameRows:
     wanted: Wanted
     notes: list[str] = field(default_factory=list)
     memory_mb: float | None = None  # of tables that are read in blocks
+    is_given: bool = False  # whether the features are those of a model
     kinds: dict[str, Kind] = field(default_factory=dict)  # of the features
     statistics: TableStatistics | None = None
     _kept: list[Labelled] | None = None
+    _no_features: dict[str, str] = field(default_factory=dict)  # of them, holes do not count
 
     @property
     def has_text_labels(self) -> bool:
@@ -73,62 +77,80 @@ class FrameRows:
 
         blocks = list(self.blocks())
         weights = [block.weight for block in blocks if block.weight is not None]
+        places = [block.places for block in blocks if block.places is not None]
         return Labelled(
             pd.concat([block.X for block in blocks], ignore_index=True),
             np.concatenate([block.y for block in blocks]),
             np.concatenate(weights) if weights else None,
             self.notes,
+            np.concatenate(places),
         )
 
     def keep(self) -> None:
         """Read all rows into memory, and count what is missing in all of them."""
         parts = list(self.table.parts())
+        self._find_features(parts)
         lost = [self._lost(part) for part in parts]
         counts = {name: sum(count[name] for count, _ in lost) for name in lost[0][0]}
         any_row = np.concatenate([mask for _, mask in lost])
         if any_row.any():
             what = describe_missing(counts, any_row)
-            if not self.wanted.skip_missing:
-                raise InputError(f"{self.path.name}: {what}. {remedy(self.wanted)}")
+            if self.wanted.needs_labels:
+                raise InputError(f"{self.path.name}: {what}. {remedy(features=False)}")
             if any_row.all():
                 raise InputError(f"{self.path.name}: {what}. {NO_ROW_LEFT}")
             self.notes.append(f"Left out: {what}.")
-        masks = [mask for _, mask in lost]
-        self._kept = [
-            self._labelled(part.take(~mask) if mask.any() else part)
-            for part, mask in zip(parts, masks, strict=True)
-            if not mask.all()
-        ]
+        self._kept, first = [], 0
+        for part, (_, mask) in zip(parts, lost, strict=True):
+            if not mask.all():
+                self._kept.append(self._labelled(part, mask, first))
+            first += len(mask)
+
+    def prepare(self) -> None:
+        """Prepare to read the rows in blocks."""
+        self._find_features(self.table.parts())
+
+    def _find_features(self, parts: Iterable[TablePart]) -> None:
+        """Find the columns whose holes count: those that are features, by all rows with labels."""
+        if not self.wanted.skip_missing or self.wanted.columns is not None or self.is_given:
+            return
+        statistics = TableStatistics(self.table.kinds)
+        for part in parts:
+            missing = np.logical_or.reduce(list(unlabelled(part, self.wanted).values()))
+            statistics.add(part.take(~missing).X)
+        self._no_features = self._reasons(self.table.kinds, statistics)
 
     def _read(self) -> Iterator[Labelled]:
+        first = 0
         for part in self.table.parts():
             counts, lost = self._lost(part)
-            if lost.any():
-                if not self.wanted.skip_missing:
-                    rows = part.first_row + 1, part.first_row + len(lost)
-                    raise InputError(
-                        f"{self.path.name}, rows {rows[0]:,} to {rows[1]:,}: "
-                        f"{describe_missing(counts, lost)}. {remedy(self.wanted)}"
-                    )
-                part = part.take(~lost)
-            if len(part.X):
-                yield self._labelled(part)
+            if lost.any() and self.wanted.needs_labels:
+                rows = part.first_row + 1, part.first_row + len(lost)
+                raise InputError(
+                    f"{self.path.name}, rows {rows[0]:,} to {rows[1]:,}: "
+                    f"{describe_missing(counts, lost)}. {remedy(features=False)}"
+                )
+            if not lost.all():
+                yield self._labelled(part, lost, first)
+            first += len(lost)
 
-    def _labelled(self, part: TablePart) -> Labelled:
+    def _labelled(self, part: TablePart, lost: npt.NDArray[np.bool_], first: int) -> Labelled:
+        """Make rows of a part, whose first one is at that place in the table."""
         assert self.wanted.label is not None
+        part = part.take(~lost) if lost.any() else part
         weight = None if part.weight is None else part.weight.astype(np.float64)
         frame: Any = part.X
-        return Labelled(frame.reset_index(drop=True), part.labels(self.wanted.label), weight)
+        places = first + np.flatnonzero(~lost)
+        y = part.labels(self.wanted.label)
+        return Labelled(frame.reset_index(drop=True), y, weight, places=places)
 
     def _lost(self, part: TablePart) -> tuple[dict[str, int], npt.NDArray[np.bool_]]:
-        """Find rows without label or weight, and on request those that lack anything."""
-        assert self.wanted.label is not None
-        masks = {self.wanted.label: part.missing_labels()}
-        if part.weight is not None and self.wanted.weight is not None:
-            masks[self.wanted.weight] = np.isnan(part.weight.astype(np.float64))
+        """Find rows without label or weight, and on request those that lack a feature."""
+        masks = unlabelled(part, self.wanted)
         if self.wanted.skip_missing:
             frame: Any = part.X
-            masks |= {name: frame[name].isna().to_numpy() for name in frame.columns}
+            names = [name for name in frame.columns if name not in self._no_features]
+            masks |= {name: frame[name].isna().to_numpy() for name in names}
         counts = {name: int(mask.sum()) for name, mask in masks.items()}
         return counts, np.logical_or.reduce(list(masks.values()))
 
@@ -139,18 +161,29 @@ class FrameRows:
             statistics.add(block.X)
         self.statistics = statistics
         self.kinds = dict(self.table.kinds)
+        n_lost = self.table.count_rows() - statistics.n_rows
+        if n_lost and self._kept is None:
+            total = plural(self.table.count_rows(), "row")
+            self.notes.append(f"Left out: {n_lost:,} of {total} with missing values.")
         if self.wanted.columns is None:
-            with in_options():
-                sure = self.wanted.categories
-                reasons = find_left_out(self.table.kinds, statistics, MIN_FREQUENCY, sure)
-            if self.wanted.numeric_only:
-                others = (Kind.CATEGORY, Kind.DATE)
-                reasons |= {n: "not numbers" for n, k in self.kinds.items() if k in others}
+            left = {n: k for n, k in self.kinds.items() if n not in self._no_features}
+            reasons = self._no_features | self._reasons(left, statistics)
             if reasons:
                 self.notes.append(f"Left out: {describe_left_out(reasons)}.")
             self.kinds = {n: k for n, k in self.kinds.items() if n not in reasons}
+        found = hints(self.kinds, statistics, self.wanted.categories)
+        self.notes += [f"Column {name} has {hint}." for name, hint in found.items()]
         if not self.kinds:
             raise InputError(f"{self.path.name} has no column that can be a feature.")
+
+    def _reasons(self, kinds: Mapping[str, Kind], statistics: TableStatistics) -> dict[str, str]:
+        """Say why columns are no features."""
+        with in_options():
+            reasons = find_left_out(kinds, statistics, MIN_FREQUENCY, self.wanted.categories)
+        if self.wanted.numeric_only:
+            others = (Kind.CATEGORY, Kind.DATE)
+            reasons |= {n: "not numbers" for n, k in kinds.items() if k in others}
+        return reasons
 
     def pipeline(self, estimator: Any) -> Any:
         """Make a pipeline that ends in an estimator; all but the estimator is fitted."""
@@ -173,7 +206,8 @@ def open_frames(
     """Prepare to read a table; one that is small enough is read into memory."""
     notes: list[str] = []
     table, wanted = _select(path, files, wanted, like, notes)
-    rows = FrameRows(path, table, wanted, notes, kinds=dict(table.kinds))
+    kinds, is_given = dict(table.kinds), like is not None
+    rows = FrameRows(path, table, wanted, notes, kinds=kinds, is_given=is_given)
     n_bytes = table.count_rows() * len(table.names) * 8
     room = total_memory() // MEMORY_SHARE
     if n_bytes <= room:
@@ -185,6 +219,7 @@ def open_frames(
             f"{path.name} takes {file_size(n_bytes)}, more than {file_size(room)}, which is 1/"
             f"{MEMORY_SHARE} of the memory: it is read in blocks, again in every pass."
         )
+        rows.prepare()
     if like is not None and rows.has_text_labels != like.has_text_labels:
         check_label_kind(path, next(iter(rows.blocks())).y, like)
     return rows

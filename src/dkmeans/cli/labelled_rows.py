@@ -42,7 +42,7 @@ class Wanted:
     weight: str | None = None
     drop: Sequence[str] = ()
     numeric_only: bool = False
-    skip_missing: bool | None = False  # None: the command has no such option
+    skip_missing: bool = False  # leave out rows that lack a feature, a label or a weight
     array: str = "X"  # name of the rows in an .npz file
     columns: Sequence[str] | None = None
     categories: Sequence[str] = ()  # columns of numbers that are codes
@@ -50,6 +50,12 @@ class Wanted:
     impute: str = "median"
     text: TextFormat | None = None
     size: tuple[int, int] | None = None  # of images
+    skip_unlabelled: bool = False  # leave out rows without a label or a weight
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether a row without a label or a weight is an error."""
+        return not (self.skip_unlabelled or self.skip_missing)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,11 @@ class Labelled:
     y: npt.NDArray[Any]
     weight: npt.NDArray[np.float64] | None
     notes: list[str] = field(default_factory=list)  # what was left out
+    places: npt.NDArray[np.intp] | None = None  # in the table, if rows may be left out
+
+    def in_table(self, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        """Tell which rows of the table, from 0, these rows are."""
+        return rows if self.places is None else self.places[rows]
 
     def blocks(self) -> Iterable["Labelled"]:
         """Give all rows at once."""
@@ -119,13 +130,12 @@ class LargeTable(BlockSource):
         assert self._wanted.label is not None
         for part in self._table.parts():
             lost = _missing(part, self._table.names, self._wanted)
+            if lost.refused.any():
+                rows = part.first_row + 1, part.first_row + len(part.X)
+                raise InputError(
+                    f"{self._path.name}, rows {rows[0]:,} to {rows[1]:,}: {lost}. {lost.remedy}"
+                )
             if lost.any_row.any():
-                if not self._wanted.skip_missing:
-                    rows = part.first_row + 1, part.first_row + len(part.X)
-                    raise InputError(
-                        f"{self._path.name}, rows {rows[0]:,} to {rows[1]:,}: {lost}. "
-                        f"{remedy(self._wanted)}"
-                    )
                 part = part.take(~lost.any_row)
             labels = part.labels(self._wanted.label)
             yield Batch(part.X, labels, part.weight, part.where)
@@ -238,11 +248,10 @@ def describe_missing(counts: dict[str, int], any_row: npt.NDArray[np.bool_]) -> 
     return f"{count_missing(any_row)}, in {found}"
 
 
-def remedy(wanted: Wanted) -> str:
-    """Say what to do about missing values."""
-    if wanted.skip_missing is None:
-        return "Fill them in, or delete these rows."
-    return "Fill them in, or leave these rows out with --skip-missing."
+def remedy(*, features: bool) -> str:
+    """Say what to do about missing values: of features, or only of labels and weights."""
+    option = "--skip-missing" if features else "--skip-unlabelled"
+    return f"Fill them in, or leave these rows out with {option}."
 
 
 def count_missing(bad: npt.NDArray[np.bool_]) -> str:
@@ -258,6 +267,30 @@ class _Missing:
 
     counts: dict[str, int]  # by column
     any_row: npt.NDArray[np.bool_]
+    refused: npt.NDArray[np.bool_]  # the rows that no option leaves out
+    in_features: bool  # whether a feature is missing in any of these
+
+    @classmethod
+    def of(
+        cls,
+        counts: dict[str, int],
+        holes: npt.NDArray[np.bool_],
+        no_label: npt.NDArray[np.bool_],
+        wanted: Wanted,
+    ) -> "_Missing":
+        """Tell rows with a hole in a feature and rows without a label apart."""
+        any_row = holes | no_label
+        refused = any_row
+        if wanted.skip_missing:
+            refused = np.zeros_like(any_row)
+        elif wanted.skip_unlabelled:
+            refused = holes & ~no_label
+        return cls(counts, any_row, refused, bool((holes & refused).any()))
+
+    @property
+    def remedy(self) -> str:
+        """Say what to do about them."""
+        return remedy(features=self.in_features)
 
     def __str__(self) -> str:
         return describe_missing(self.counts, self.any_row)
@@ -265,7 +298,12 @@ class _Missing:
     def joined(self, other: "_Missing") -> "_Missing":
         """Add the rows after these."""
         counts = {name: count + other.counts[name] for name, count in self.counts.items()}
-        return _Missing(counts, np.concatenate([self.any_row, other.any_row]))
+        return _Missing(
+            counts,
+            np.concatenate([self.any_row, other.any_row]),
+            np.concatenate([self.refused, other.refused]),
+            self.in_features or other.in_features,
+        )
 
 
 def _select(
@@ -324,9 +362,9 @@ def _read(
     lost = found[0]
     for more in found[1:]:
         lost = lost.joined(more)
+    if lost.refused.any():
+        raise InputError(f"{file.path.name}: {lost}. {lost.remedy}")
     if lost.any_row.any():
-        if not wanted.skip_missing:
-            raise InputError(f"{file.path.name}: {lost}. {remedy(wanted)}")
         if lost.any_row.all():
             raise InputError(f"{file.path.name}: {lost}. {NO_ROW_LEFT}")
         notes.append(f"Left out: {lost}.")
@@ -337,7 +375,8 @@ def _read(
     if like is not None:
         check_label_kind(file.path, y, like)
     columns = [np.concatenate([part.X[:, j] for part in parts]) for j in range(len(table.names))]
-    return Labelled(pa.table(columns, names=table.names), y, weight, notes)
+    places = np.flatnonzero(~lost.any_row)
+    return Labelled(pa.table(columns, names=table.names), y, weight, notes, places)
 
 
 def _missing(part: TablePart, names: list[str], wanted: Wanted) -> _Missing:
@@ -345,13 +384,19 @@ def _missing(part: TablePart, names: list[str], wanted: Wanted) -> _Missing:
     assert wanted.label is not None
     mask = np.isnan(part.X)
     counts = dict(zip(names, mask.sum(axis=0).tolist(), strict=True))
-    any_row, others = mask.any(axis=1), {wanted.label: part.missing_labels()}
+    others = unlabelled(part, wanted)
+    counts |= {name: int(lost.sum()) for name, lost in others.items()}
+    no_label = np.logical_or.reduce(list(others.values()))
+    return _Missing.of(counts, mask.any(axis=1), no_label, wanted)
+
+
+def unlabelled(part: TablePart, wanted: Wanted) -> dict[str, npt.NDArray[np.bool_]]:
+    """Find rows without a label or a weight, by the name of the column."""
+    assert wanted.label is not None
+    found = {wanted.label: part.missing_labels()}
     if wanted.weight is not None and part.weight is not None:
-        others[wanted.weight] = np.isnan(part.weight.astype(np.float64))
-    for name, lost in others.items():
-        counts[name] = int(lost.sum())
-        any_row |= lost
-    return _Missing(counts, any_row)
+        found[wanted.weight] = np.isnan(part.weight.astype(np.float64))
+    return found
 
 
 def _named(X: npt.NDArray[Any], names: Sequence[str]) -> Any:
@@ -382,12 +427,17 @@ def _from_arrays(path: Path, wanted: Wanted, like: Template | None) -> Labelled:
         )
     X = X.reshape(len(X), -1)
     X = X if X.dtype == np.float32 else X.astype(np.float64)
-    bad, notes = np.isnan(X).any(axis=1), []
-    if bad.any():
-        what = count_missing(bad)
-        if not wanted.skip_missing or bad.all():
-            raise InputError(f"{path.name}: {what}. {remedy(wanted)}")
-        X, y, rest = X[~bad], y[~bad], [w[~bad] for w in rest]
+    floats = [values for values in (y, *rest) if values.dtype.kind == "f"]
+    no_label = np.logical_or.reduce([np.zeros(len(X), dtype=bool), *map(np.isnan, floats)])
+    lost, notes = _Missing.of({}, np.isnan(X).any(axis=1), no_label, wanted), []
+    used = np.flatnonzero(~lost.any_row)
+    if len(used) < len(X):
+        what = count_missing(lost.any_row)
+        if lost.refused.any():
+            raise InputError(f"{path.name}: {what}. {lost.remedy}")
+        if not len(used):
+            raise InputError(f"{path.name}: {what}. No row is left.")
+        X, y, rest = X[used], y[used], [w[used] for w in rest]
         notes.append(f"Left out: {what}.")
     if y.dtype.kind == "f":
         check_float_labels(y, f"Array {names[1]!r}")
@@ -399,4 +449,4 @@ def _from_arrays(path: Path, wanted: Wanted, like: Template | None) -> Labelled:
             )
         check_label_kind(path, y, like)
         X = X if like.names is None else _named(X, like.names)
-    return Labelled(X, y, rest[0].astype(np.float64) if rest else None, notes)
+    return Labelled(X, y, rest[0].astype(np.float64) if rest else None, notes, used)

@@ -92,7 +92,18 @@ NumericOnly = Annotated[
     bool, typer.Option("--numeric-only", help="Leave out all columns that are not numbers.")
 ]
 SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
+    bool,
+    typer.Option(
+        "--skip-missing", help="Leave out rows that lack a feature, their label or their weight."
+    ),
+]
+SkipUnlabelled = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unlabelled",
+        "--skip-unlabeled",
+        help="Leave out rows without a label or a weight; missing features are filled.",
+    ),
 ]
 Impute = Annotated[ImputeOption, typer.Option(help="What missing numbers are replaced by.")]
 Raw = Annotated[
@@ -157,7 +168,8 @@ def wanted(
     drop: list[str] | None = None,
     category: list[str] | None = None,
     numeric_only: bool = False,
-    skip_missing: bool | None = None,
+    skip_missing: bool = False,
+    skip_unlabelled: bool = False,
     impute: ImputeOption = ImputeOption.median,
     raw: bool = False,
     sep: str | None = None,
@@ -183,6 +195,7 @@ def wanted(
         impute.value,
         text_format(sep, decimal),
         parse_size(size),
+        skip_unlabelled,
     )
 
 

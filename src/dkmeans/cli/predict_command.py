@@ -208,8 +208,7 @@ class _Table(_Source):
         self._keeps_text = output_format(options.out).is_text
         self._types = dict.fromkeys(file.names if self._keeps_text else self._features, pa.string())
         if file.is_text and not self._keeps_text and not options.only:
-            others = [name for name in file.names if name not in self._types]
-            self._types |= file.types(others, others)
+            self._types |= _stored_types(files, self._features)
 
     def _numeric(self, notes: list[str]) -> list[str]:
         features = possible_features(self._file, self._options.drop, notes)
@@ -253,7 +252,7 @@ class _Table(_Source):
             kept = []
             for name in self.kept:
                 as_read = batch.column(name)
-                if name in place and self._file.is_text and not self._keeps_text:
+                if name in place and is_text(as_read.type) and not self._keeps_text:
                     as_read = columns[place[name]]
                 elif is_text(as_read.type):
                     as_read = with_points(as_read, file.decimal)
@@ -287,14 +286,17 @@ class _Frames(_Source):
             kinds = {n: of_arrow(join_types(found[n] for found in types)) for n in model.names}
         self._kinds = {name: kinds[name] for name in model.names}
         self._keeps_text = output_format(options.out).is_text
+        self._stored: dict[str, Any] = {}
+        if files[0].is_text and not self._keeps_text and not options.only:
+            numbers = (Kind.NUMBER, Kind.BOOLEAN)
+            plain = [name for name, kind in self._kinds.items() if kind in numbers]
+            texts = [name for name in self._kinds if name not in plain]
+            self._stored = _stored_types(files, plain) | dict.fromkeys(texts, pa.string())
 
     def batches(self) -> Iterator[tuple[list[Any], Any, npt.NDArray[np.bool_]]]:
         for file in self._files:
             first_row = 1
-            types = dict.fromkeys(file.names, pa.string())
-            if file.is_text and not self._keeps_text and not self._options.only:
-                others = [name for name in file.names if name not in self._kinds]
-                types |= file.types(others, others)
+            types = dict.fromkeys(file.names, pa.string()) | self._stored
             for batch in file.batches(types=types):
                 frame = to_frame(batch, self._kinds, first_row, file.decimal)
                 lost = np.zeros(batch.num_rows, dtype=bool)
@@ -333,6 +335,20 @@ class _Images(_Source):
             some = self._files[start : start + _IMAGES]
             names = pa.array([str(file.relative_to(self._folder)) for file in some])
             yield [names], image_frame(some, self._shape), np.zeros(len(some), dtype=bool)
+
+
+def _stored_types(files: Sequence[TableFile], numbers: Sequence[str]) -> dict[str, Any]:
+    """Choose what columns of text are parsed as, to store them with types.
+
+    Those of numbers that are neither integers nor Booleans are read as text, and converted later.
+    """
+    names = files[0].names
+    found = [file.types(names, names) for file in files]
+    joined = {name: join_types(types[name] for types in found) for name in names}
+    for name in numbers:
+        if not (pa.types.is_integer(joined[name]) or pa.types.is_boolean(joined[name])):
+            joined[name] = pa.string()
+    return joined
 
 
 def _count(files: Sequence[TableFile]) -> int | None:

@@ -29,11 +29,12 @@ def run_suspects(
         check_free(out, force=force)
     model, rows = model_and_rows(source, data, wanted, options)
     found = model.core.suspects(model.scaled(rows.X), rows.y, sample_weight=rows.weight, n=n)
+    places = rows.in_table(found.row) + 1
     console = stdout()
     count = f"{len(found):,} of {plural(len(rows.y), 'label')} may be wrong"
     if out is not None:
         names = ("row", "label", "suggested", "score", "reason")
-        values = [found.row + 1, *(getattr(found, name) for name in names[1:])]
+        values = [places, *(getattr(found, name) for name in names[1:])]
         arrays = [pa.array(v.tolist() if v.dtype.kind in "UO" else v) for v in values]
         with table_writer(out) as writer:
             writer.write(pa.RecordBatch.from_arrays(arrays, names=list(names)))
@@ -48,7 +49,7 @@ def run_suspects(
     for at in range(min(_SHOWN, len(found))):
         row = found[at]
         table.add_row(
-            f"{row['row'] + 1:,}",
+            f"{places[at]:,}",
             label_text(row["label"]),
             label_text(row["suggested"]),
             str(row["reason"]),

@@ -21,6 +21,7 @@ from dkmeans.cli.loaded_model import LoadedModel
 from dkmeans.cli.rows import whole
 from dkmeans.tables.pipeline import build_pipeline
 
+_RARE = "leave out the classes that have fewer"
 _SEED = 0  # of the rows that are held out
 
 
@@ -52,16 +53,28 @@ class Split:
             least, option = self.cv, f"--cv {self.cv}"
             splitter = StratifiedKFold(self.cv, shuffle=True, random_state=_SEED)
         if counts[rarest] < least:
-            fewer = self.test_size is None and counts[rarest] >= 2
-            raise InputError(
-                f"{option} needs at least {least} rows of each class, but "
-                f"{label_text(labels[rarest])} has {counts[rarest]}: leave this class out"
-                f"{f', or add --cv {counts[rarest]}' if fewer else ''}."
-            )
+            found = self._few(labels, counts)
+            raise InputError(f"{option} needs at least {least} rows of each class, but {found}")
         try:
             return list(splitter.split(np.zeros(len(y)), y))
         except ValueError as error:  # a share that leaves a class without rows
             raise InputError(f"{option}: {error}") from error
+
+    def _few(self, labels: npt.NDArray[Any], counts: npt.NDArray[np.intp]) -> str:
+        """Name a class that has too few rows, and say what helps."""
+        least = 2 if self.test_size is not None else self.cv or 2
+        rarest, n_enough = int(counts.argmin()), int((counts >= least).sum())
+        what = f"{label_text(labels[rarest])} has {counts[rarest]}"
+        remedies = []
+        if n_enough >= 2:
+            remedies.append("leave this class out" if n_enough == len(labels) - 1 else _RARE)
+        elif len(labels) > 2:
+            what += f", and {'only one class has' if n_enough else 'no class has'} enough"
+        if self.test_size is None and counts[rarest] >= 2:
+            remedies.append(f"add --cv {counts[rarest]}")
+        elif n_enough < 2:
+            remedies.append("add more rows, or check that --label names the column of classes")
+        return f"{what}: {', or '.join(remedies)}."
 
 
 @dataclass(frozen=True)

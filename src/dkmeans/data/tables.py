@@ -37,6 +37,7 @@ from dkmeans.data.table_formats import SUFFIXES, TableFile, format_of
 from dkmeans.data.text_files import TextFormat
 from dkmeans.data.text_types import join_types
 
+_NAMED_ROWS = 5  # rows that are named in an error
 _CACHED_ROWS = 2048  # rows whose columns are put side by side at a time, to stay in the cache
 
 
@@ -71,6 +72,8 @@ class Selection:
         Columns that are no features, where these are not named.
     other_columns : OtherColumns
     label_kind : LabelKind
+    skip_unlabelled : bool
+        Whether rows without a label are left out where blocks are read; else they are an error.
     """
 
     label: str
@@ -79,6 +82,7 @@ class Selection:
     drop: Sequence[str] = ()
     other_columns: OtherColumns = OtherColumns.REFUSE
     label_kind: LabelKind = LabelKind.AS_STORED
+    skip_unlabelled: bool = False
 
     @property
     def not_features(self) -> set[str | None]:
@@ -156,6 +160,7 @@ class SelectedTable(BlockSource):
     """
 
     names: list[str]
+    _skipping = ""  # how to leave out rows without a label, for the error
 
     def __init__(
         self, files: Sequence[TableFile], selection: Selection, memory_mb: float | None = None
@@ -194,13 +199,29 @@ class SelectedTable(BlockSource):
     def __iter__(self) -> Iterator[Batch]:
         """Start to read from the beginning; missing values are NaN."""
         for part in self.parts():
-            missing = int(part.missing_labels().sum())
-            if missing:
-                raise SourceError(
-                    f"{missing} labels are missing in column {self._selection.label!r} "
-                    f"({part.where}): drop these rows."
-                )
+            missing = part.missing_labels()
+            if missing.any():
+                if not self._selection.skip_unlabelled:
+                    raise SourceError(self._describe_unlabelled(part, missing))
+                part = part.take(~missing)
+                if not len(part.X):
+                    continue
             yield Batch(part.X, part.labels(self._selection.label), part.weight, part.where)
+
+    def _describe_unlabelled(self, part: TablePart, missing: npt.NDArray[np.bool_]) -> str:
+        """Name the first rows that have no label, as users count them."""
+        rows = part.first_row + 1 + np.flatnonzero(missing)
+        several, more = len(rows) > 1, len(rows) - _NAMED_ROWS
+        named = ", ".join(str(row) for row in rows[:_NAMED_ROWS].tolist())
+        named += f" and {more} more" if more > 0 else ""
+        what = "missing labels in rows" if several else "a missing label in row"
+        remedy = (
+            "fill them in, or remove these rows" if several else "fill it in, or remove the row"
+        )
+        return (
+            f"{part.file.path}: column {self._selection.label!r} has {what} {named}: {remedy}"
+            f"{self._skipping}."
+        )
 
     def parts(self) -> Iterator[TablePart]:
         """Read rows as they are, from the beginning."""

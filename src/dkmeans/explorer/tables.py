@@ -29,6 +29,7 @@ class Source:
     decimal: str | None = None
     text_labels: bool = False  # whether labels are text even where they look like numbers
     skip_missing: bool = False
+    skip_unlabelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def read_table(source: Source) -> Rows:
     Parameters
     ----------
     source : Source
-        The table. Rows without a label or a weight are an error, unless `skip_missing` is set,
-        which also leaves out rows with missing features.
+        The table. Rows without a label or a weight are an error, unless `skip_unlabelled` is set,
+        or `skip_missing`, which also leaves out rows with missing features.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def read_table(source: Source) -> Rows:
             lost |= np.isnan(part.weight.astype(np.float64))
         if source.skip_missing:
             lost |= frame.isna().to_numpy().any(axis=1)
-        elif lost.any():
+        elif lost.any() and not source.skip_unlabelled:
             row = first + int(np.flatnonzero(lost)[0]) + 1
             raise ValueError(
                 f"{source.path.name}: row {row} has no label or weight: fill it in, or leave such "

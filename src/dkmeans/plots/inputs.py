@@ -58,6 +58,8 @@ class FittedModel:
         """Names of the pipeline steps before the model, for a title; may be empty."""
         if self.before is None:
             return ""
+        if kinds_of_pipeline(self.before) is not None:
+            return "after scaling the columns"
         return "after " + ", ".join(type(step).__name__ for _, step in self.before.steps)
 
 

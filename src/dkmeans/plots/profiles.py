@@ -130,7 +130,7 @@ class PrototypeProfilesDisplay(Display):
             model.cluster_sizes_,
             model.cluster_ids_,
             display_labels,
-            "" if X is None else ", means of their rows",
+            _what_is_drawn(model, X),
         )
         return display.plot(
             ax, kind=kind, max_prototypes=max_prototypes, max_columns=max_columns, cmap=cmap
@@ -323,6 +323,15 @@ class PrototypeProfilesDisplay(Display):
 
     def _summary(self) -> str:
         return f"{plural(len(self.ids), 'prototype')}, {plural(len(self.columns), 'column')}"
+
+
+def _what_is_drawn(model: Any, X: Any) -> str:
+    """Say for the title what the values are, if they are not simply those of prototypes."""
+    if X is not None:
+        return ", means of their rows"
+    if model.metric_ != "learned":
+        return ""
+    return "\npoints of the learned space: values may lie outside of the data"
 
 
 def _rescale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -205,8 +205,7 @@ class RejectionDisplay(Display):
         ax.set_axisbelow(True)
         if self._owns_figure:
             ax.set_title(f"Rejection of {rows}", fontsize=10)
-        place = "lower right" if self.unknown is not None else "upper right"
-        ax.legend(framealpha=0.9, edgecolor="none", loc=place, fontsize=8)
+        ax.legend(framealpha=0.9, edgecolor="none", loc="best", fontsize=8)
 
 
 def _count_up_to(scores: npt.NDArray[np.floating], factor: npt.ArrayLike) -> npt.NDArray[np.intp]:

@@ -25,6 +25,7 @@ def fit_table(
     kinds: Mapping[str, str] | None = None,
     impute: Impute = "median",
     min_frequency: float = MIN_FREQUENCY,
+    skip_unlabelled: bool = False,
     memory_mb: float | None = None,
 ) -> Pipeline:
     """Fit a `table_pipeline` to a table on disk, which may be larger than the memory.
@@ -47,6 +48,8 @@ def fit_table(
         Column of weights of the rows.
     columns, drop, kinds, impute, min_frequency
         As in `table_pipeline`.
+    skip_unlabelled : bool, default=False
+        Whether rows without a label are left out, instead of an error.
     memory_mb : float, optional
         For blocks and what is made of them, in MiB.
 
@@ -76,11 +79,13 @@ def fit_table(
             "table_pipeline for a table in memory."
         )
     given = kinds_of(dict(kinds or {}))
-    selection = Selection(label, weight, columns, tuple(drop))
+    selection = Selection(label, weight, columns, tuple(drop), skip_unlabelled=skip_unlabelled)
     table = MixedTable(open_tables(Path(path)), selection, memory_mb, given)
     statistics = TableStatistics(table.kinds)
     for batch in table:
         statistics.add(batch.X)
+    if not statistics.n_rows:
+        raise ValueError(f"No row of {path} has a label in column {label!r}.")
     used = _features(table, statistics, columns, given, min_frequency)
     pipeline = build_pipeline(used, estimator, impute=impute, min_frequency=min_frequency)
     preprocessing = fit_preprocessing(pipeline, statistics)

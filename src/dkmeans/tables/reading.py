@@ -39,6 +39,8 @@ class MixedTable(SelectedTable):
         Kinds of the features.
     """
 
+    _skipping = ", or pass `skip_unlabelled=True`"
+
     def __init__(
         self,
         files: Sequence[TableFile],
@@ -85,6 +87,40 @@ class MixedTable(SelectedTable):
         frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         weight = np.concatenate(weights) if weights else None
         return TablePart(frame, pa.concat_arrays(labels), weight, file, first)
+
+
+def read_frames(
+    files: Sequence[TableFile], names: Sequence[str], given: Mapping[str, Kind] | None = None
+) -> tuple[dict[str, Kind], Iterator[pd.DataFrame]]:
+    """Read columns of files of one format, without labels, block by block.
+
+    Parameters
+    ----------
+    files : sequence of TableFile
+    names : sequence of str
+        Columns.
+    given : mapping from str to Kind, optional
+        Kinds of some of them.
+
+    Returns
+    -------
+    kinds : dict from str to Kind
+    frames : iterator of DataFrame
+        Those of known kind.
+    """
+    found = [file.types(list(names)) for file in files]
+    joined = {name: join_types(types[name] for types in found) for name in names}
+    kinds = {name: (given or {}).get(name, of_arrow(kind)) for name, kind in joined.items()}
+
+    def frames() -> Iterator[pd.DataFrame]:
+        for file, types in zip(files, found, strict=True):
+            parsed = {name: _parsed_as(types[name], kinds[name]) for name in names}
+            first = 1
+            for batch in file.batches(names, parsed if file.is_text else None):
+                yield to_frame(batch, kinds, first, file.decimal)
+                first += batch.num_rows
+
+    return kinds, frames()
 
 
 def to_frame(

@@ -4,10 +4,12 @@ import re
 from collections.abc import Collection, Mapping
 
 from dkmeans.tables.kinds import Kind
+from dkmeans.tables.shapes import misread_text
 from dkmeans.tables.statistics import LevelColumn, NumberColumn, TableStatistics
 from dkmeans.text import shortened, visible
 
 MIN_COUNTED_ROWS = 10  # consecutive numbers in fewer rows may be a feature as well
+_NO_VALUES, _ONE_VALUE = _CLEAR = ("no values", "the same value in all rows")
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid|idx|index|rowid|row_?nu?mber)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](?:Id|ID)")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
@@ -96,9 +98,9 @@ def is_unnamed(name: str) -> bool:
 def _of_numbers(column: NumberColumn, kind: Kind) -> str | None:
     name = column.name
     if column.n_missing == column.n_rows:
-        return "no values"
+        return _NO_VALUES
     if column.low == column.high:
-        return "the same value in all rows"
+        return _ONE_VALUE
     if kind is not Kind.NUMBER or not column.is_whole:
         return None
     if column.counts_rows and (column.n_rows >= MIN_COUNTED_ROWS or is_unnamed(name)):
@@ -123,9 +125,16 @@ def _of_numbers(column: NumberColumn, kind: Kind) -> str | None:
 
 
 def _of_levels(column: LevelColumn, min_frequency: float) -> str | None:
+    reason = _of_texts(column, min_frequency)
+    if reason is None or reason in _CLEAR:
+        return reason
+    return misread_text(column) or reason
+
+
+def _of_texts(column: LevelColumn, min_frequency: float) -> str | None:
     n_levels, n_present = len(column.counts), column.n_rows - column.n_missing
     if not n_present:
-        return "no values"
+        return _NO_VALUES
     if column.has_too_many:
         return "more different texts than can be categories"
     if n_levels == n_present > 1:
@@ -133,7 +142,7 @@ def _of_levels(column: LevelColumn, min_frequency: float) -> str | None:
     if n_levels > n_present / 2 and n_present >= MIN_COUNTED_ROWS:
         return "a different text in most rows"
     if n_levels == 1 and not column.n_missing:
-        return "the same value in all rows"
+        return _ONE_VALUE
     most = max(max(column.counts.values()), column.n_missing)
     if most < min_frequency * column.n_rows:
         return "no text is frequent"

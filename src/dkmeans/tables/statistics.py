@@ -21,6 +21,7 @@ from dkmeans.tables.values import floats_of, levels_of
 MAX_SAMPLE_VALUES = 1 << 23  # values of all numeric columns that medians are computed from
 MAX_SAMPLE_ROWS = 1 << 20
 MAX_LEVELS = 10_000  # distinct values of a text column that are counted
+_MAX_EXAMPLES = 1000  # of these values, if there are too many to count
 _MAX_SQUARED = 1e150  # larger values have squares that are not finite
 _MAX_EXACT = 2.0**53  # float64 has all integers up to it
 _MERGED_ROWS = 1 << 16  # rows that are merged into the sample at a time, at least
@@ -85,6 +86,12 @@ class LevelColumn:
         self.n_rows = self.n_missing = 0
         self.counts: Counter[Any] = Counter()  # without the missing ones
         self.has_too_many = False
+        self._first: list[Any] = []  # levels, if there are too many to count
+
+    @property
+    def examples(self) -> list[Any]:
+        """All levels, or the first ones if there are too many to count."""
+        return self._first if self.has_too_many else list(self.counts)
 
     def add(self, levels: npt.NDArray[np.object_]) -> None:
         """Add the values of a block; missing ones are NaN."""
@@ -97,6 +104,7 @@ class LevelColumn:
         self.counts.update(found)
         if len(self.counts) > MAX_LEVELS:
             self.has_too_many = True
+            self._first = list(self.counts)[:_MAX_EXAMPLES]
             self.counts.clear()
 
 
