@@ -177,7 +177,7 @@ def covariance(space, X, weights):
 
 
 def decorrelated(covariance):
-    """Matrix whose inverse squares up twice to the covariance, in mean variances, and a ridge."""
+    """Power of the covariance, in mean variances and with a ridge."""
     varying = [v for v in np.diag(covariance) if v > 0]
     if not varying:
         return np.eye(len(covariance))

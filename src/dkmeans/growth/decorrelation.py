@@ -12,7 +12,7 @@ import numpy as np
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.threads import single_threaded_blas
 
-POWER = -0.25  # of the covariance: half-way between no change and uncorrelated features
+POWER = -1 / 6  # of the covariance; -1/2 would leave features uncorrelated
 RIDGE = 0.03  # that is added to the covariance, relative to the mean variance of a feature
 
 
@@ -37,8 +37,8 @@ class Decorrelation:
         >>> import numpy as np
         >>> found = Decorrelation.of(np.diag([16.0, 1.0]))
         >>> found(np.eye(2)).round(2)
-        array([[0.85, 0.  ],
-               [0.  , 1.61]])
+        array([[0.9 , 0.  ],
+               [0.  , 1.38]])
         """
         varying = np.count_nonzero(np.diag(covariance) > 0)
         if not varying:

@@ -5,10 +5,9 @@ running size for the whole matrix, which keeps the ratios between its entries. A
 is scaled back to its first norm, and the prototypes with it: lengths do not matter to the cost,
 which depends on ratios of distances.
 
-The steps are those for features that are half-way decorrelated (`decorrelation`), so that small
-differences between features that depend on each other are learned as quickly as all else: the
-gradient is multiplied by the inverse square root of their covariance, half of it before it is
-divided by its size.
+The steps are those for features that depend less on each other (`decorrelation`), so that small
+differences between them are learned sooner: the gradient is multiplied by the inverse cube root of
+their covariance, half of it before it is divided by its size.
 
 Features whose range includes zero are not shifted, so that sparse rows stay sparse; as if they
 were, prototypes are kept relative to the image of the mean row, and so is the gradient.
