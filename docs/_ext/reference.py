@@ -6,10 +6,10 @@ _TRAILING = re.compile(r"(?<![`\w*])(\w+)_(?=[,)])")
 
 
 def _skip(app, what, name, member, skip, options):
-    """Leave out what scikit-learn documents itself; its docstrings link to its own pages."""
+    """Leave out what scikit-learn and Python document themselves, in forms of their own."""
     function = getattr(member, "fget", member)
     origin = getattr(function, "__module__", None) or ""
-    return True if origin.startswith("sklearn.") else None
+    return True if origin.startswith(("sklearn.", "collections.abc")) else None
 
 
 def _escape(app, what, name, obj, options, lines):
