@@ -109,8 +109,13 @@ class _Evaluation:
         return float(losses.sum() / self._weight)
 
     def fewest(self) -> int:
-        """Return the smallest number of clusters within one standard error of the best."""
-        return fewest(self.losses)
+        """Return the smallest number of clusters within one standard error of the best.
+
+        The single cluster at the start is no choice, as every class gets a prototype: where one
+        class has nearly all rows, it can have a lower error than the first models with all classes.
+        """
+        several = {count: losses for count, losses in self.losses.items() if count > 1}
+        return fewest(several or self.losses)
 
 
 def search(
