@@ -470,6 +470,18 @@ def test_the_majority_class_alone_is_no_choice(parameters):
     assert 1 - model.score(X, y) < 0.5 * min(y.mean(), 1 - y.mean())
 
 
+@pytest.mark.parametrize("parameters", AUTO)
+def test_auto_goes_on_where_only_many_clusters_pay(parameters):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (1500, 2))  # a checkerboard of 25 cells
+    y = np.floor(X).sum(axis=1).astype(int) % 2
+    model = grown("auto", **parameters).fit(X, y)
+    path = model.path_
+    assert path.heldout_error[path.clusters < 8].min() > 0.3
+    assert model.n_clusters_ > 20
+    assert 1 - model.score(X, y) < 0.2
+
+
 def test_auto_works_on_the_smallest_sets():
     for X, y in (
         ([[0.0]], [0]),
