@@ -141,11 +141,12 @@ class RobustField(Field):
                 search, geometry, cost, self.final_cost, self._units(cost, reach), bound
             )
         )
+        products = self._mean(metric_gradient.in_one_part(found.products))
         return MetricGradient(
             Margins(self._rows, (search.number,), found.pulls.counts),
             found.pulls.paid,
             self._gradient(prototypes, cost, found.pulls, np.zeros_like(reach), reach),
-            self._mean(found.products) * metric_gradient.unit_of_products(bound),
+            products * metric_gradient.unit_of_products(bound),
             found.largest,
             found.box.low,
             found.box.high,
