@@ -40,7 +40,7 @@ def small_samples(monkeypatch):
         monkeypatch.setattr(module, "MIN_ROWS", 30)
     monkeypatch.setattr(first_metric, "SAMPLE_ROWS", 25)
     monkeypatch.setattr(first_metric, "MIN_CLASS_ROWS", 5)
-    monkeypatch.setattr(first_metric, "MIN_STEP_ROWS", 30)
+    monkeypatch.setattr(first_metric, "MIN_CHECKED_ROWS", 30)
 
 
 @pytest.fixture

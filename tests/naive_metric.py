@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 from naive import (
     NaiveRefinement,
+    distance,
     margins,
     relative,
     robust_cost,
@@ -31,6 +32,7 @@ from dkmeans.growth import (
     robust_field,
     start_metric,
 )
+from dkmeans.growth.held_out import ROUNDING_TOLERANCE
 from dkmeans.kernels.projection import COLUMN_BITS, GRID, MIN_UNIT, SATURATION
 from dkmeans.passes import features, metric_gradient
 
@@ -420,29 +422,37 @@ def is_over(costs, n_passes):
 
 @dataclass
 class ShortFit:
-    """What is fitted before growth: nothing if `clusters` is None."""
+    """What is fitted before growth."""
 
-    purpose: str  # "axes along prototypes", "step" or "axes"; "" without a short fit
-    clusters: int | None = None
-    passes: int = 0
-    step: float = 1.0  # of the projection, where the short fit does not choose it
+    purpose: str  # "axes along prototypes", "axes", "step" or "range"
+    clusters: int
+    passes: int
 
 
-def short_fit(n_distinct, shape, n_classes, budget, n_components, max_iter):
-    """What `first_metric` does; `shape` is that of the projection, `budget` may be None."""
+def short_fits(n_distinct, shape, n_classes, budget, n_components, max_iter, or_by_range):
+    """What `first_metric` fits, the step of the projection unless it is chosen, and what they see.
+
+    `shape` is that of the projection, `budget` may be None. If fits are compared, they do not see
+    some of the rows.
+    """
     m, budget = first_metric, math.inf if budget is None else budget
     if n_components is not None and n_components < shape[1]:
         most = max(m.PROTOTYPES_PER_CLASS * n_classes, m.PROTOTYPES_PER_AXIS * n_components)
-        return ShortFit("axes along prototypes", most, min(m.PASSES, max_iter))
-    if n_distinct < m.ROWS_PER_ENTRY * shape[0] * shape[1]:
-        if n_distinct < m.MIN_STEP_ROWS:
-            return ShortFit("", step=m.SMALL_STEP)
-        most = min(m.STEP_PROTOTYPES_PER_CLASS * n_classes, budget)
-        return ShortFit("step", most, min(m.STEP_PASSES, max_iter))
+        return [ShortFit("axes along prototypes", most, min(m.PASSES, max_iter))], 1.0, True
+    is_small, is_checked = n_distinct < m.ROWS_PER_ENTRY * math.prod(shape), True
+    if n_distinct < m.MIN_CHECKED_ROWS:
+        if is_small:
+            return [], m.SMALL_STEP, True
+        is_checked = False
     if n_distinct < m.MIN_ROWS:
-        return ShortFit("")
-    most = min(m.PROTOTYPES_PER_CLASS * n_classes, budget)
-    return ShortFit("axes", most, min(m.PASSES, max_iter))
+        return [], 1.0, True
+    fit = ShortFit("axes", min(m.PROTOTYPES_PER_CLASS * n_classes, budget), min(m.PASSES, max_iter))
+    if is_small:
+        most = min(m.STEP_PROTOTYPES_PER_CLASS * n_classes, budget)
+        fit = ShortFit("step", most, min(m.STEP_PASSES, max_iter))
+    if not (is_checked and or_by_range):
+        return [fit], 1.0, not is_small
+    return [fit, ShortFit("range", fit.clusters, min(m.RANGE_PASSES, max_iter))], 1.0, False
 
 
 def unseen(Z):
@@ -471,6 +481,41 @@ def plain_cost(data, rows, state, space):
 def chosen_step(usual, small):
     """The usual step has to be clearly better on rows that neither fit has seen."""
     return 1.0 if usual < first_metric.CLEAR_RATIO * small else first_metric.SMALL_STEP
+
+
+def by_range(space, X):
+    """Features are divided by their range among some rows."""
+    weights = []
+    for column, deviation in zip(X.T, space.scale, strict=True):
+        width = float(column.max()) - float(column.min())
+        weights.append(deviation / width if width > 0 else 0.0)
+    columns = [[w if i == j else 0.0 for j in range(len(weights))] for i, w in enumerate(weights)]
+    kept = [column for column, w in zip(columns, weights, strict=True) if w > 0]
+    return space.with_components(list(zip(*kept, strict=True)))
+
+
+def errors(data, rows, state, space):
+    """Rows that a model classifies wrongly, and the weight of each."""
+    Z, w = space.rows(data.X), data.times * data.factors
+    centers, classes = state.prototypes.centers.tolist(), state.prototypes.classes.tolist()
+    found = {}
+    for r in rows.tolist():
+        distances = [distance(Z[r], c, Z.dtype.type) for c in centers]
+        found[r] = 0.0 if classes[distances.index(min(distances))] == data.y[r] else w[r]
+    return found
+
+
+def prefers_range(Z, by_range, learned):
+    """Features by range, unless what is learned errs less by more than one standard error.
+
+    The errors are those of `errors`; rows with the same image `Z` count as one.
+    """
+    items = {}
+    for r, z in enumerate(Z.tolist()):
+        if r in learned:
+            items[tuple(z)] = items.get(tuple(z), 0.0) + by_range[r] - learned[r]
+    error = math.sqrt(math.fsum(v * v for v in items.values()))
+    return math.fsum(items.values()) <= error * ROUNDING_TOLERANCE
 
 
 def first_axes(components, centers, n_components, short):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry import Learned
@@ -89,7 +90,8 @@ def test_a_short_fit_has_few_prototypes(short_fits, k, expected):
 def test_a_choice_of_the_step_alone_takes_fewer_prototypes(short_fits):
     X, y = wide(1200)
     DiscriminativeKMeans(60, metric="learned", max_iter=3, growth="best").fit(X, y)
-    assert short_fits == [(1200 * 3 // 4, 4 * 4)]
+    by_range = (1200 * 3 // 4, 4 * 4)
+    assert short_fits == [(1200 * 3 // 4, 4 * 4), by_range]
 
 
 @pytest.mark.parametrize(("n_distinct", "expected"), [(199, []), (200, [(2 * 200, 6)])])
@@ -105,7 +107,7 @@ def test_few_rows_cannot_choose_the_step(short_fits, steps, n, expected):
     rows = np.concatenate([np.arange(n), np.arange(50)])  # copies do not count
     DiscriminativeKMeans(8, metric="learned", max_iter=3).fit(X[rows], y[rows])
     assert steps == expected
-    assert len(short_fits) == len(expected) // 2
+    assert len(short_fits) == len(expected) - 1  # one of the two is by range
 
 
 @pytest.mark.parametrize(("costs", "expected"), [((0.16, 0.2), 1.0), ((0.18, 0.2), 0.1)])
@@ -145,6 +147,54 @@ def test_small_steps_of_the_projection_take_fewer_batches(monkeypatch, step, exp
     monkeypatch.setattr(refine_module._Plan, "of", watched)
     DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(NOISE, BANDS)
     assert [plan.n_batches for plan in plans] == [expected]
+
+
+def alike(n):
+    """Rows of which each feature counts as much as any other: a metric could only overfit."""
+    centers = 0.5 * np.random.default_rng(0).normal(size=(12, 24))
+    rng = np.random.default_rng(1)
+    blob = rng.integers(0, 12, n)
+    return rng.normal(size=(n, 24)) + centers[blob], blob % 3
+
+
+def test_alike_features_are_only_divided_by_their_range(short_fits, steps):
+    X, y = alike(1500)
+    units = np.ldexp(1.0, np.arange(24) % 7 - 3)
+    model = DiscriminativeKMeans(12, metric="learned").fit(X * units, y)
+    assert steps == [1.0]  # in the short fit, before features by range were no worse
+    assert [most for _, most in short_fits] == [12, 12]
+    reach = np.ptp(X, axis=0)
+    ratios = model.components_ * (reach * units)
+    assert (ratios[~np.eye(24, dtype=bool)] == 0).all()
+    # They are the ranges of three quarters of the rows, which the short fit has seen.
+    assert 0.9 < np.diag(ratios).min() <= np.diag(ratios).max() < 1.4
+    assert model.metric_ == "learned"
+
+
+def test_alike_features_have_the_same_bits_in_any_order_and_units(short_fits):
+    X, y = alike(1500)
+    model = DiscriminativeKMeans(12, metric="learned").fit(X, y)
+    order = np.random.default_rng(2).permutation(len(y))
+    units = np.ldexp(1.0, np.arange(24) % 7 - 3)
+    for other in (
+        DiscriminativeKMeans(12, metric="learned").fit(X[order], y[order]),
+        DiscriminativeKMeans(12, metric="learned", memory_mb=1, n_threads=3).fit(X, y),
+        DiscriminativeKMeans(12, metric="learned").fit(sp.csr_array(X), y),
+    ):
+        np.testing.assert_array_equal(other.components_, model.components_)
+        np.testing.assert_array_equal(other.transform(X), model.transform(X))
+    other = DiscriminativeKMeans(12, metric="learned").fit(X * units, y)
+    np.testing.assert_array_equal(other.transform(X * units), model.transform(X))
+    assert len(short_fits) == 2 * 5
+
+
+def test_fits_that_cannot_be_better_are_left_out(short_fits):
+    X, y = alike(1500)
+    DiscriminativeKMeans(12, metric="learned", n_components=3).fit(X, y)  # the rank is limited
+    assert len(short_fits) == 1
+    short_fits.clear()
+    DiscriminativeKMeans(12, metric="learned").fit(X[:999], y[:999])  # too few rows to tell
+    assert len(short_fits) == 1
 
 
 def test_a_continued_fit_keeps_its_space(short_fits):

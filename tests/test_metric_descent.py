@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris, load_wine
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry import Learned
-from dkmeans.growth import metric_descent, refine
+from dkmeans.growth import first_metric, metric_descent, refine
 from dkmeans.growth.descent import Model
 from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
@@ -54,7 +54,7 @@ def test_the_noise_counts_the_entries_of_the_projection(n, share):
     cells = squares.argmin(axis=1)
     means = np.array([Z[cells == i].mean(axis=0) for i in range(6)])
     scatter = np.square(Z - means[cells]).sum(axis=1).mean()
-    found = RobustField(rows, prototypes).final_cost.variance
+    found = RobustField(rows, prototypes, learns_metric=True).final_cost.variance
     assert found == pytest.approx((0.5 * share) ** 2 * scatter / 3, rel=1e-6)
 
 
@@ -75,7 +75,7 @@ def test_the_gradient_is_that_of_the_cost(layout, weights):
     given = sp.csr_array(X) if layout == "CSR" else X
     rows = rows_of(given, y, None if weights == "none" else w, 3, [20, 45])
     rows.map_rows(geometry)
-    field = RobustField(rows, prototypes)
+    field = RobustField(rows, prototypes, learns_metric=True)
     slope, bound = 7.0, field.bound_row_gradients(prototypes)
     found = field.metric_gradient(prototypes, geometry, slope, Batch(0, 1, 0), 2 * bound)
     cost, active = field.final_cost.at(slope), np.flatnonzero(w > 0).tolist()
@@ -182,6 +182,8 @@ def test_small_differences_between_dependent_features_are_learned(monkeypatch):
     X = rng.normal(size=(3000, 3)) @ loadings + 0.05 * (means[y] + rng.normal(size=(3000, 20)))
     train, test = (X[:1000], y[:1000]), (X[1000:], y[1000:])
     model = DiscriminativeKMeans(12, metric="learned", refine="margin")
+    # Nothing but the steps may differ: no metric that is not learned, nor fewer rows at the start.
+    monkeypatch.setattr(first_metric, "MIN_CHECKED_ROWS", np.inf)
     error = 1 - clone(model).fit(*train).score(*test)
     monkeypatch.setattr(metric_descent, "MAX_DECORRELATED", 0)
     plain_error = 1 - clone(model).fit(*train).score(*test)
@@ -198,7 +200,7 @@ def test_a_step_keeps_the_norm_of_the_projection():
     start = Prototypes(
         geometry.rows(X[np.concatenate(first)]), np.repeat(np.arange(3), 2), np.arange(6)
     )
-    descent = MetricDescent(RobustField(rows, start), Model(start, geometry))
+    descent = MetricDescent(RobustField(rows, start, learns_metric=True), Model(start, geometry))
     np.testing.assert_allclose(descent.model.prototypes.centers, start.centers, atol=1e-12)
     for batch in range(4):
         descent.step(10.0, 1.0, Batch(batch, 4, 0))

@@ -194,7 +194,7 @@ def test_steps_are_those_of_the_oracle(data, seed, n_more, n_batches, shape):
         geometry = geometry.with_components(rng.normal(size=(d, p)))
     prototypes = some_prototypes(rng, data, geometry, n_more)
     assume(len(np.unique(prototypes.classes)) > 1)
-    field = RobustField(data.rows(geometry), prototypes)
+    field = RobustField(data.rows(geometry), prototypes, learns_metric=True)
     assume(field.spread > 0)
     weights = data.times.tolist(), data.factors.tolist()
     about = prototypes.centers, prototypes.classes.tolist()
@@ -364,7 +364,7 @@ def test_the_result_is_that_of_the_oracle(data, n_more, n_batches):
             assert (batch.number, batch.count, batch.salt) == (i % count, count, i // count)
             assert slope == pytest.approx(refine.SLOPES[0] * (1 - done) + refine.SLOPES[1] * done)
             assert share == pytest.approx(1 - done)
-    field = RobustField(data.rows(geometry), state.prototypes)
+    field = RobustField(data.rows(geometry), state.prototypes, learns_metric=True)
     oracle.variance, oracle.least = field.final_cost.variance, field.final_cost.least
 
     def seen(prototypes, geometry):
@@ -394,7 +394,8 @@ SMALL = {
     "first__STEP_PROTOTYPES_PER_CLASS": 2,
     "first__PASSES": 4,
     "first__STEP_PASSES": 3,
-    "first__MIN_STEP_ROWS": 12,
+    "first__RANGE_PASSES": 5,
+    "first__MIN_CHECKED_ROWS": 12,
     "first__MIN_ROWS": 8,
     "refine__BATCH_ROWS": 20,
     "refine__MIN_BATCH_ROWS": 8,
@@ -408,15 +409,17 @@ SMALL = {
     n_components=st.none() | st.integers(1, 3),
     rows_per_entry=st.sampled_from([0.2, 1.0]),
     clear_ratio=st.sampled_from([0.3, 0.85, 3.0]),
+    or_by_range=st.booleans(),
 )
-def test_the_short_fit_is_that_of_the_oracle(
-    data, budget, n_components, rows_per_entry, clear_ratio
+def test_the_short_fits_are_those_of_the_oracle(
+    data, budget, n_components, rows_per_entry, clear_ratio, or_by_range
 ):
     geometry = data.metric()
     w = (data.times * data.factors).tolist()
     Z = space_of(geometry).rows(data.X)
     data.y = np.array(majority_labels(Z, data.y.tolist(), w)[0])
-    rules = Rules("size", budget, 30, geometry=geometry, first_metric=FirstMetric(n_components))
+    about = FirstMetric(n_components, or_by_range=or_by_range)
+    rules = Rules("size", budget, 30, geometry=geometry, first_metric=about)
     n_distinct = len({tuple(z) for z in Z[data.active].tolist()})
     shorts, refined = [], []  # what is grown first, and what it ends with
 
@@ -427,8 +430,8 @@ def test_the_short_fit_is_that_of_the_oracle(
         return state
 
     def refining(run, state):
-        refined.append(refined_state(run, state))
-        return refined[-1]
+        refined.append((run.rules, refined_state(run, state)))
+        return refined[-1][1]
 
     refined_state = first_metric.refined_state
     changes = SMALL | {"first__ROWS_PER_ENTRY": rows_per_entry, "first__refined_state": refining}
@@ -436,32 +439,56 @@ def test_the_short_fit_is_that_of_the_oracle(
     with patched(**changes):
         # All classes count, even those of rows without weight.
         shape = geometry.components.shape
-        expected = naive.short_fit(n_distinct, shape, data.n_classes, budget, n_components, 30)
+        expected, step, sees_all = naive.short_fits(
+            n_distinct, shape, data.n_classes, budget, n_components, 30, or_by_range
+        )
         found = first_metric.first_metric(Run(data.rows(geometry), rules), grown)
-    assert len(shorts) == (expected.clusters is not None)
+    assert len(shorts) == len(expected)
     if not shorts:
-        assert (found.geometry, found.step) == (geometry, expected.step)
+        assert (found.geometry, found.step) == (geometry, step)
         return
-    ((short, before, state),) = shorts
-    assert before is geometry
-    assert (short.max_clusters, short.max_iter) == (expected.clusters, expected.passes)
-    seen = data.active.tolist()
-    if expected.purpose == "step":
-        checked = naive.unseen(Z[data.active])
-        seen = np.delete(data.active, checked).tolist()
-    check_growth(state, Z[seen], data.y[seen], [w[r] for r in seen], expected)
-    if expected.purpose == "step":
-        others = data.active[checked]
-        costs = [naive.plain_cost(data, others, one, space_of(one.geometry)) for one in refined]
-        assume(abs(costs[0] - clear_ratio * costs[1]) > 1e-6)
-        assert found.geometry is geometry
+    checked = [] if sees_all else naive.unseen(Z[data.active])
+    others, seen = data.active[checked], np.delete(data.active, checked).tolist()
+    for one, (short, before, state) in zip(expected, shorts, strict=True):
+        assert (short.max_clusters, short.max_iter) == (one.clusters, one.passes)
+        images, labels = Z, data.y
+        if one.purpose == "range":
+            space = naive.by_range(space_of(geometry), data.X[seen])
+            np.testing.assert_array_equal(before.components, space.components)
+            images = space.rows(data.X)
+            labels = np.array(majority_labels(images, data.y.tolist(), w)[0])
+        else:
+            assert before is geometry
+        check_growth(state, images[seen], labels[seen], [w[r] for r in seen], one)
+    plain = refined.pop() if len(expected) > 1 else None
+    (learned_rules, learned), *small = refined
+    assert (learned_rules.metric_step, learned_rules.metric_batches) == (1.0, 4)
+    if expected[0].purpose == "step":
+        ((small_rules, careful),) = small
         with patched(**changes):
-            assert found.step == naive.chosen_step(*costs)
+            assert small_rules.metric_step == first_metric.SMALL_STEP
+            costs = [
+                naive.plain_cost(data, others, one, space_of(one.geometry))
+                for one in (learned, careful)
+            ]
+            assume(abs(costs[0] - clear_ratio * costs[1]) > 1e-6)
+            step = naive.chosen_step(*costs)
+        learned = learned if step == 1 else careful
+    if plain is not None:
+        plain_rules, plain = plain
+        assert (plain_rules.metric_step, plain_rules.metric_batches) == (0.0, 1)
+        losses = [
+            naive.errors(data, others, one, space_of(one.geometry)) for one in (plain, learned)
+        ]
+        if naive.prefers_range(Z, *losses):
+            assert (found.geometry, found.step) == (plain.geometry, 0.0)
+            return
+    assert found.step == step
+    if expected[0].purpose == "step":
+        assert found.geometry is geometry
         return
-    assert found.step == 1.0
-    (end,) = refined
     lengths, p, metric = naive.first_axes(
-        end.geometry.components, end.prototypes.centers, n_components, expected
+        learned.geometry.components, learned.prototypes.centers, n_components, expected[0]
     )
     components = found.geometry.components
     gap = lengths[p - 1] - lengths[p] if p < len(lengths) else lengths[0]
@@ -469,7 +496,7 @@ def test_the_short_fit_is_that_of_the_oracle(
     assert components.shape[1] == p
     scale = np.abs(metric).max()
     np.testing.assert_allclose(components @ components.T, metric, atol=1e-5 * scale)
-    if p < end.geometry.components.shape[1]:
+    if p < learned.geometry.components.shape[1]:
         assert (components[np.abs(components).argmax(axis=0), np.arange(p)] > 0).all()
 
 

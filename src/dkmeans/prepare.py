@@ -285,7 +285,7 @@ def _first_metric(estimator: Any, training: validation.Training) -> FirstMetric:
         and estimator.refine is not None
         and training.allows_euclidean
     )
-    return FirstMetric(estimator.n_components, or_euclidean=is_free)
+    return FirstMetric(estimator.n_components, or_euclidean=is_free, or_by_range=not is_free)
 
 
 def _refinement(estimator: Any, is_learned: bool, how: Continuation) -> str | None:

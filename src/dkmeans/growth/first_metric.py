@@ -11,6 +11,10 @@ short fit is refined twice, with the usual step and with a small one. Only if th
 clearly better on rows that neither has seen, the projection of the whole fit takes it, too. With
 few rows this could not be told.
 
+Where all features are alike, such as pixels, learning a metric may do nothing but overfit, however
+small its steps. So with features divided by their range, prototypes alone are refined, too. This
+metric is kept unless the learned one makes clearly fewer errors on the rows that neither has seen.
+
 If the rank is limited, there is less to overfit with, and nothing to compare. But the axes along
 which rows vary most need not tell classes apart. Which prototype is nearest depends on nothing but
 the differences between prototypes: the axes are those along which the prototypes of the short fit
@@ -24,15 +28,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dkmeans.geometry import Learned
+from dkmeans.growth.held_out import ItemLosses, is_within_error
 from dkmeans.growth.margins import FINAL_SLOPE, Field
 from dkmeans.growth.refine import refine_margins
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.samples import plan_sample
-from dkmeans.growth.start_metric import fixed_signs
+from dkmeans.growth.start_metric import FEW_FEATURES, fixed_signs
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.threads import single_threaded_blas
+from dkmeans.passes.facts import FindBox
 from dkmeans.passes.sampling import Draw
 
 PROTOTYPES_PER_CLASS = 8
@@ -41,9 +47,10 @@ PASSES = 20  # at most
 # Where nothing but the step is chosen:
 STEP_PROTOTYPES_PER_CLASS = 4
 STEP_PASSES = 6
+RANGE_PASSES = 12  # at most, with features divided by their range
 CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
 CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
-MIN_STEP_ROWS = 1000  # distinct ones; with fewer there is no choice between steps
+MIN_CHECKED_ROWS = 1000  # distinct ones; with fewer nothing is chosen on rows that are not seen
 SAMPLE_ROWS = 16384  # distinct ones
 MIN_CLASS_ROWS = 64
 MIN_ROWS = 200  # distinct ones; with fewer there is no short fit
@@ -76,10 +83,10 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
     grown : callable
         Runs all rounds, and returns the last state.
     """
-    geometry, rows = run.rules.geometry, run.rows
+    geometry, rows, about = run.rules.geometry, run.rows, run.rules.first_metric
     assert isinstance(geometry, Learned)
-    assert run.rules.first_metric is not None
-    n_components = run.rules.first_metric.n_components
+    assert about is not None
+    n_components = about.n_components
     if n_components is not None and n_components >= geometry.components.shape[1]:
         n_components = None
     with ExitStack() as ending:
@@ -90,20 +97,38 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
             refined = refined_state(short, grown(short))
             return MetricStart(_along_prototypes(refined, n_components), 1.0)
         n_distinct = int(rows.count_items().sum())
-        if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
-            if n_distinct < MIN_STEP_ROWS:
-                return MetricStart(geometry, SMALL_STEP)
-            seen, others = seen_and_others(rows, ending)
-            most = few_prototypes(run, STEP_PROTOTYPES_PER_CLASS)
-            short = Run(seen, short_rules(run.rules, most, STEP_PASSES))
-            return MetricStart(geometry, _chosen_step(short, grown(short), others))
+        is_small = n_distinct < ROWS_PER_ENTRY * geometry.components.size
+        is_checked = n_distinct >= MIN_CHECKED_ROWS
+        if is_small and not is_checked:
+            return MetricStart(geometry, SMALL_STEP)
         if n_distinct < MIN_ROWS:
             return MetricStart(geometry, 1.0)
-        most = few_prototypes(run, PROTOTYPES_PER_CLASS)
-        short = Run(_sample(rows, ending), short_rules(run.rules, most, PASSES))
-        refined = refined_state(short, grown(short))
-        assert isinstance(refined.geometry, Learned)
-        return MetricStart(_without_short_axes(refined.geometry), 1.0)
+        by_range = is_checked and about.or_by_range and len(geometry.scale) <= FEW_FEATURES
+        per_class = STEP_PROTOTYPES_PER_CLASS if is_small else PROTOTYPES_PER_CLASS
+        most = few_prototypes(run, per_class)
+        rules = short_rules(run.rules, most, STEP_PASSES if is_small else PASSES)
+        if not (is_small or by_range):
+            return _learned(Run(_sample(rows, ending), rules), grown).start
+        seen, others = seen_and_others(rows, ending)
+        items, short = ItemLosses(others, others.facts.largest), Run(seen, rules)
+        learned = _with_chosen_step(short, grown, others) if is_small else _learned(short, grown)
+        if by_range:
+            plain = _by_range(Run(seen, short_rules(run.rules, most, RANGE_PASSES)), grown)
+            if is_within_error(plain.losses(items) - learned.losses(items)):
+                return plain.start
+        return learned.start
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A metric that growth may start in, and how a short fit ended that tells of it."""
+
+    start: MetricStart
+    refined: State
+
+    def losses(self, items: ItemLosses) -> Floats:
+        """Return the losses on rows that the short fit has not seen."""
+        return items.of(self.refined.prototypes, self.refined.geometry)
 
 
 def _sample(rows: Rows, ending: ExitStack) -> Rows:
@@ -146,16 +171,39 @@ def refined_state(run: Run, state: State) -> State:
     return refined
 
 
-def _chosen_step(run: Run, state: State, others: Rows) -> float:
-    """Return the usual step of the projection if it is clearly better than a small one."""
-    costs = []
+def _learned(run: Run, grown: Callable[[Run], State]) -> _Trial:
+    """Learn a metric in a short fit."""
+    refined = refined_state(run, grown(run))
+    assert isinstance(refined.geometry, Learned)
+    return _Trial(MetricStart(_without_short_axes(refined.geometry), 1.0), refined)
+
+
+def _with_chosen_step(run: Run, grown: Callable[[Run], State], others: Rows) -> _Trial:
+    """Take the usual step of the projection if it is clearly better than a small one."""
+    state, costs, trials = grown(run), [], []
+    assert isinstance(state.geometry, Learned)
     for step in (1.0, SMALL_STEP):
         run.rules = replace(run.rules, metric_step=step)
         refined = refined_state(run, state)
         costs.append(_cost(others, refined))
+        trials.append(_Trial(MetricStart(state.geometry, step), refined))
         run.undo(refined, state)
     usual, small = costs
-    return 1.0 if usual < CLEAR_RATIO * small else SMALL_STEP
+    return trials[0] if usual < CLEAR_RATIO * small else trials[1]
+
+
+def _by_range(run: Run, grown: Callable[[Run], State]) -> _Trial:
+    """Divide features by their range, and refine nothing but prototypes, in a short fit."""
+    geometry = run.rules.geometry
+    assert isinstance(geometry, Learned)
+    with run.rows.as_read():
+        box = run.rows.run(FindBox())
+    width = box.high - box.low
+    weights = np.divide(geometry.scale, width, out=np.zeros_like(width), where=width > 0)
+    geometry = geometry.with_components(np.diag(weights)[:, weights > 0])
+    run.map_rows(geometry)
+    run.rules = replace(run.rules, metric_step=0.0, metric_batches=1)
+    return _Trial(MetricStart(geometry, 0.0), refined_state(run, grown(run)))
 
 
 def _cost(rows: Rows, state: State) -> float:

@@ -124,6 +124,8 @@ class Field:
         self._heaviest = found.factor if self._scale.whole else rows.facts.heaviest
         self._unit = self._scale.units(self._heaviest)  # for sums of values of at most 1
         self._weight = rows.run(facts.SumWeights(self._unit))  # of all rows, in slices
+        if not self._weight[1:].any():
+            self._weight = self._weight[:1]
 
     @cached_property
     def middle(self) -> Floats:

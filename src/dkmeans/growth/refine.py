@@ -48,12 +48,13 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     """Move prototypes to lower the margin cost. The last value is a `State`, if there is any."""
     if len(np.unique(state.prototypes.classes)) < 2:
         return
-    field = RobustField(run.rows, state.prototypes)
+    learns_metric = isinstance(run.rules.geometry, Learned) and run.rules.metric_step > 0
+    field = RobustField(run.rows, state.prototypes, learns_metric=learns_metric)
     if not field.spread > 0:
         return
     start = Model(state.prototypes, run.rules.geometry)
     descent, least_batches = Descent(field, start), 1
-    if isinstance(start.geometry, Learned):
+    if learns_metric:
         descent = MetricDescent(field, start, run.rules.metric_step)
         least_batches = run.rules.metric_batches
     plan = _Plan.of(field.n_distinct, least_batches, run.rules.max_iter)

@@ -59,6 +59,8 @@ class RobustField(Field):
     rows : Rows
     prototypes : Prototypes
         Where the descent starts; of at least two classes.
+    learns_metric : bool
+        Whether a projection is learned, too. Otherwise, nothing but prototypes is.
 
     Attributes
     ----------
@@ -68,11 +70,12 @@ class RobustField(Field):
         Its mean where the descent starts; nan if all rows are equal.
     """
 
-    def __init__(self, rows: Rows, prototypes: Prototypes) -> None:
+    def __init__(self, rows: Rows, prototypes: Prototypes, *, learns_metric: bool = False) -> None:
         super().__init__(rows)
         d = prototypes.centers.shape[1]
         n_learned = prototypes.centers.size
-        if isinstance(rows.geometry, Learned):
+        if learns_metric:
+            assert isinstance(rows.geometry, Learned)
             n_learned += rows.geometry.components.size
         noise = MAX_NOISE * min(1.0, n_learned / (FULL_NOISE_RATIO * self.n_distinct))
         with self.margins(prototypes) as margins:
@@ -141,11 +144,12 @@ class RobustField(Field):
                 search, geometry, cost, self.final_cost, self._units(cost, reach), bound
             )
         )
+        products = self._mean(metric_gradient.in_one_part(found.products))
         return MetricGradient(
             Margins(self._rows, (search.number,), found.pulls.counts),
             found.pulls.paid,
             self._gradient(prototypes, cost, found.pulls, np.zeros_like(reach), reach),
-            self._mean(found.products) * metric_gradient.unit_of_products(bound),
+            products * metric_gradient.unit_of_products(bound),
             found.largest,
             found.box.low,
             found.box.high,

@@ -28,7 +28,8 @@ class FirstMetric:
     """How the learned metric that growth starts in is found (`growth.first_metric`)."""
 
     n_components: int | None  # largest rank
-    or_euclidean: bool = False  # whether rows may be compared as they are instead
+    or_euclidean: bool = False  # whether rows may be compared as they are instead,
+    or_by_range: bool = True  # or with features divided by their range
 
 
 @dataclass(frozen=True)
@@ -48,5 +49,5 @@ class Rules:
     geometry: Geometry = field(default_factory=Euclidean)
     continuation: Continuation = Continuation.FRESH
     first_metric: FirstMetric | None = None  # None: growth starts in the geometry
-    metric_step: float = 1.0  # of the projection in refinement, relative to the usual one
+    metric_step: float = 1.0  # of the projection in refinement, relative to the usual; 0 keeps it
     metric_batches: int = 4  # in each pass of refinement, at least, to learn a projection

@@ -47,8 +47,12 @@ def is_rounded(components: Floats) -> bool:
 
 def _magnitudes(components: Floats) -> Floats:
     """Sum the magnitudes of each column in the order of the features."""
-    columns = np.ascontiguousarray(np.abs(components).T)  # their sums take less time than of rows
-    return np.asarray(np.add.accumulate(columns, axis=1)[:, -1])
+    # The sums of several columns are added row by row, which takes the least time. A single one
+    # would be added in pairs.
+    rows = np.ascontiguousarray(np.abs(components))
+    if rows.shape[1] == 1:
+        return np.asarray(np.add.accumulate(rows, axis=0)[-1])
+    return np.asarray(np.add.reduce(rows, axis=0))
 
 
 def standardise(X: Matrix, shift: Floats, scale: Floats) -> Matrix:

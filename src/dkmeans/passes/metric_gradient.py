@@ -6,7 +6,7 @@ to 14 bits each, sign included, so that the products of 2**13 rows add up exactl
 BLAS may compute them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -33,7 +33,9 @@ MAX_TILE_ROWS = 1 << 13
 VALUE_BITS = 13  # of rounded values, without the sign
 MAX_DEVIATIONS = 16.0  # features farther from zero do not pull harder at the projection
 MAX_PIECE = 2.0**13  # of a weight
+MAX_WHOLE = 2.0**53  # whole numbers up to this are exact
 COARSE = 2.0**26  # unit of the leading part of sums of products, in units of the products
+MAX_COPIES = 2.0**21  # of all rows; products of fewer add up exactly, without a leading part
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ class MetricGradientSums(Record):
     """Sums over a batch of rows, which are exact."""
 
     pulls: GradientSums
-    # Products of rounded features, and of 1, with rounded gradients: multiples of `COARSE` and the
-    # rest, in units of the products. Shape (2, d + 1, p).
+    # Products of rounded features, and of 1, with rounded gradients: multiples of `COARSE`, which
+    # many rows have, and the rest, in units of the products. Shape (2, d + 1, p).
     products: Floats
     largest: float  # magnitude of an entry of the gradient with respect to a row
     box: Box  # of the projected rows
@@ -142,9 +144,13 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
 
     def merge(self, results: Sequence[MetricGradientSums]) -> MetricGradientSums:
         """Add up sums, and take the largest values."""
+        products = results[0].products
+        if len(results) > 1:
+            products = np.sum([one.products for one in results], axis=0)
+            products[0] += _cut_coarse(products[1])
         return MetricGradientSums(
             GradientSums.merge([one.pulls for one in results]),
-            np.sum([one.products for one in results], axis=0),
+            products,
             max(one.largest for one in results),
             Box(
                 np.min([one.box.low for one in results], axis=0),
@@ -156,6 +162,7 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
         """Sum products, and find the largest entry of a gradient."""
         d, p = some.raw.shape[1], some.n_features
         factors, times = split_weights(some, found.rows)
+        few = (len(found.rows) if times is None else times.sum()) < MAX_COPIES
         sums, largest, lock = np.zeros((2, d + 1, p)), [0.0], Lock()
 
         def task(tile: slice) -> None:
@@ -166,19 +173,18 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
             most = float(np.abs(gradients).max(initial=0.0))
             gradients = _rounded(gradients, self.bound)
             values = _rounded(self.geometry.standardised(some.raw[rows]), MAX_DEVIATIONS)
-            copies = np.ones(1) if times is None else times[tile]
-            unit = 1.0
-            while copies.any():
-                higher = np.floor(copies / MAX_PIECE)
-                terms = gradients
-                if times is not None:
-                    terms = gradients * (copies - higher * MAX_PIECE)[:, None]
-                product = np.vstack([values.T @ terms, terms.sum(axis=0)]) * unit
-                coarse = np.rint(product / COARSE) * COARSE
-                with lock:  # sums are exact, so the order of tiles does not matter
+            copies = None if times is None else times[tile]
+            for unit, terms in _pieces(gradients, copies, MAX_COPIES if few else MAX_PIECE):
+                product = np.vstack([values.T @ terms, terms.sum(axis=0)])
+                if few:
+                    with lock:  # sums are exact, so the order of tiles does not matter
+                        sums[1] += product
+                    continue
+                product *= unit
+                coarse = _cut_coarse(product)
+                with lock:
                     sums[0] += coarse
-                    sums[1] += product - coarse
-                copies, unit = higher, unit * MAX_PIECE
+                    sums[1] += product
             with lock:
                 largest[0] = max(largest[0], most)
 
@@ -202,6 +208,34 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
 def unit_of_products(bound: float) -> float:
     """Return the unit of the products of features with gradients within a bound."""
     return MAX_DEVIATIONS * bound * 4.0**-VALUE_BITS
+
+
+def in_one_part(products: Floats) -> Floats:
+    """Put both parts of sums of products together if that is exact; divisions then take less."""
+    whole: Floats = products.sum(axis=0, keepdims=True)
+    return whole if np.abs(whole).max() <= MAX_WHOLE else products
+
+
+def _pieces(
+    gradients: Floats, copies: Floats | None, most: float
+) -> Iterator[tuple[float, Floats]]:
+    """Multiply gradients by pieces of weights; yield the unit of each piece, and the product."""
+    if copies is None:
+        yield 1.0, gradients
+        return
+    unit = 1.0
+    while copies.any():
+        higher = np.floor(copies / most)
+        yield unit, gradients * (copies - higher * most)[:, None]
+        copies, unit = higher, unit * most
+
+
+def _cut_coarse(sums: Floats) -> Floats:
+    """Return the multiples of `COARSE` in sums, which keep the rest."""
+    coarse = np.rint(sums / COARSE)
+    coarse *= COARSE
+    sums -= coarse
+    return coarse
 
 
 def _rounded(values: Matrix, bound: float) -> Matrix:
