@@ -74,7 +74,31 @@ FIT = {
     "complex numbers": (lambda: (X + 1j, Y), {}, ValueError, r"Complex data not supported"),
     "an empty table": (lambda: (np.empty((0, 2)), []), {}, ValueError, r"0 sample"),
     "no features": (lambda: (np.empty((6, 0)), Y), {}, ValueError, r"0 feature"),
-    "one dimension": (lambda: (X[:, 0], Y), {}, ValueError, r"Expected 2D array, got 1D"),
+    "one dimension": (
+        lambda: (X[:, 0], Y),
+        {},
+        ValueError,
+        r"Expected 2D array, got 1D.*\(6,\).*X.reshape\(-1, 1\)",
+    ),
+    "three dimensions": (
+        lambda: (X[:, :, None], Y),
+        {},
+        ValueError,
+        r"shape \(6, 2, 1\).*X.reshape\(len\(X\), -1\)",
+    ),
+    "a dict": (lambda: ({"age": [1]}, [0]), {}, ValueError, r"X is a dict.*DataFrame\(X\)"),
+    "dates": (
+        lambda: (frame(day=np.datetime64("2024-01-01", "s") + np.arange(6)), Y),
+        {},
+        ValueError,
+        r"column 'day' holds Timestamp",
+    ),
+    "metric of another estimator": (
+        lambda: (X, Y),
+        {"metric": "manhattan"},
+        ValueError,
+        r"metric='manhattan'.*'learned'; DiscriminativeKMedoids",
+    ),
     "squares overflow": (
         lambda: (with_value(1e200), Y),
         {},

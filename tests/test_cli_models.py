@@ -1,6 +1,7 @@
 """`dkmeans inspect`, `plot`, `export` and `benchmark`."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -62,6 +63,16 @@ def test_plot(place, words):
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[new.suffix]
     assert new.read_bytes().startswith(start)
     assert "add --force" in run("plot " + words, code=1)
+
+
+def test_plot_says_once_which_signs_are_missing(place, iris):
+    species = np.array(["\U0001f33a", "\U0001f33b", "lily"])[np.arange(150) // 50]
+    write(iris.set_column(4, "species", [species.tolist()]), "signs.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = run("plot signs.csv --label species --max-clusters 3 --kind tree")
+    assert text.count("Note: ") == 1
+    assert "the font of pictures lacks \U0001f33a, \U0001f33b: boxes stand for them." in text
 
 
 def test_every_kind_of_plot_is_drawn(place):

@@ -1,6 +1,9 @@
 """`dkmeans plot`: pictures of a model, or of data after a fit."""
 
-from collections.abc import Callable
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import numpy as np
 from dkmeans import plots
 from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
-from dkmeans.cli.errors import InputError
+from dkmeans.cli.errors import InputError, listing
 from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
 from dkmeans.cli.image_folders import ImageShape
 from dkmeans.cli.inputs import holds_images, resolve_input
@@ -49,11 +52,32 @@ def run_plot(source: Path, kind: str | None, wanted: Wanted, options: PlotOption
     given_shape = _given_shape(options.shape)
     model, rows = _prepare(source, kind, wanted, options)
     image_shape = _image_shape(kind, given_shape, model)
-    with off_screen():
-        display = PICTURES[kind].draw(Subject(model, rows, image_shape))
-    with replacing(out) as file:
-        display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
+    with _missing_signs_told():
+        with off_screen():
+            display = PICTURES[kind].draw(Subject(model, rows, image_shape))
+        with replacing(out) as file:
+            display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
     say(stdout(), f"Picture saved: {out.resolve()}")
+
+
+@contextmanager
+def _missing_signs_told() -> Iterator[None]:
+    """Tell once which signs of names the font lacks."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield
+    lacking = set()
+    for warning in caught:
+        glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))
+        if glyph is None:
+            warnings.showwarning(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        else:
+            lacking.add(chr(int(glyph[1])))
+    if lacking:
+        signs = listing(sorted(lacking))
+        say(stderr(), f"Note: the font of pictures lacks {signs}: boxes stand for them.")
 
 
 def _first_kind(source: Path) -> str:
