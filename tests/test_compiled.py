@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from models import grown
 from parted import rows_of
 
+from dkmeans.growth.rows import Rows
 from dkmeans.kernels import compiled, exact, tally
 from dkmeans.kernels.assign import assign
 from dkmeans.kernels.block import column_magnitudes
@@ -27,6 +28,7 @@ from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_su
 from dkmeans.passes import changed
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.nearest_prototype import nearest
+from dkmeans.runners.local import LocalRunner
 
 if compiled.loops_for(np.empty((1, compiled.ENOUGH))) is None:
     pytest.skip("nothing is compiled here", allow_module_level=True)
@@ -269,6 +271,48 @@ def test_fits_are_the_same_with_and_without(monkeypatch, parameters):
     np.testing.assert_array_equal(plain.cluster_centers_, fast.cluster_centers_)
     np.testing.assert_array_equal(plain.labels_, fast.labels_)
     assert plain.inertia_ == fast.inertia_
+
+
+def test_fits_choose_the_loops_again_when_auto_has_chosen_a_number(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 4, (400, 2))
+    y = np.floor(X).sum(axis=1).astype(int) % 2
+    plain = grown("auto").fit(X, y)
+    k = plain.n_clusters_
+    assert k > 10, "more than were guessed"
+    decided, choose = [], Rows._choose_kernels
+
+    def watched(self, n_centers):
+        choose(self, n_centers)
+        decided.append((n_centers, self._compiled))
+
+    monkeypatch.setattr(Rows, "_choose_kernels", watched)
+    monkeypatch.setattr(compiled, "loops_in_use", lambda: None)
+    monkeypatch.setattr(compiled, "ENOUGH_PAIRS", k * X.size)
+    again = grown("auto").fit(X, y)
+    assert decided[0] == (8, False)
+    assert decided[-1] == (k, True)
+    assert again.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
+
+
+def test_loaded_loops_do_not_change_which_passes_there_are(monkeypatch):
+    """A fit may be resumed by a process that has not loaded them."""
+    monkeypatch.setattr(compiled, "ENOUGH_LOADED", 1)
+    X, y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
+    passes = {}
+    for loaded in (True, False):
+        monkeypatch.setattr(compiled, "loops_in_use", lambda known=loaded: loops if known else None)
+        seen, run = [], LocalRunner.run
+
+        def watched(self, task, seen=seen, run=run):
+            seen.append(type(task).__name__)
+            return run(self, task)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalRunner, "run", watched)
+            grown().fit(X, y)
+        passes[loaded] = seen
+    assert passes[True] == passes[False]
 
 
 def layouts(X, folder):

@@ -457,6 +457,31 @@ def test_auto_does_not_fit_noise(draw, parameters):
     assert model.n_clusters_ <= 0.1 * converged.n_clusters_
 
 
+@pytest.mark.parametrize("parameters", AUTO)
+def test_the_majority_class_alone_is_no_choice(parameters):
+    """One cluster errs less than the first models with a prototype of every class."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 2))
+    y = (np.hypot(*(X - rng.choice([-0.6, 0.6], 2)).T) < 0.3).astype(int)  # a small disc
+    model = grown("auto", **parameters).fit(X, y)
+    path = model.path_
+    assert path.heldout_error[path.clusters == 1] < path.heldout_error[path.clusters == 2]
+    assert model.n_clusters_ > 2
+    assert 1 - model.score(X, y) < 0.5 * min(y.mean(), 1 - y.mean())
+
+
+@pytest.mark.parametrize("parameters", AUTO)
+def test_auto_goes_on_where_only_many_clusters_pay(parameters):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (1500, 2))  # a checkerboard of 25 cells
+    y = np.floor(X).sum(axis=1).astype(int) % 2
+    model = grown("auto", **parameters).fit(X, y)
+    path = model.path_
+    assert path.heldout_error[path.clusters < 8].min() > 0.3
+    assert model.n_clusters_ > 20
+    assert 1 - model.score(X, y) < 0.2
+
+
 def test_auto_works_on_the_smallest_sets():
     for X, y in (
         ([[0.0]], [0]),

@@ -37,6 +37,7 @@ from dkmeans.sources import growth_rows, out_of_core
 
 # Parameters that do not change the result: a checkpoint can be resumed with other values.
 _NOT_IN_CHECKPOINTS = {"n_threads", "memory_mb", "disk_mb", "verbose", "checkpoint", "warm_start"}
+_GUESSED_SHARE = 0.02  # of the rows that become prototypes, without a number: to choose kernels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ class PreparedFit:
         rules = self.rules
         if n_clusters is not None:
             rules = replace(rules, max_clusters=n_clusters)
+            self.source.rows.expect(n_clusters)
         if tried is not None and rules.first_metric is not None:
             if isinstance(tried, Learned):
                 first = replace(rules.first_metric, or_euclidean=False)
@@ -136,7 +138,11 @@ def prepare(
             earlier=(
                 start.earlier_rows if start is not None and how is Continuation.NEW_ROWS else None
             ),
-            n_centers=int(budget) if isinstance(budget, numbers.Integral) else 1,
+            n_centers=(
+                int(budget)
+                if isinstance(budget, numbers.Integral)
+                else max(1, int(_GUESSED_SHARE * training.n_rows))
+            ),
             journal=journal,
             learned=_learned_start(estimator, metric, earlier, training, how),
             lazy_conflicts=is_dask(X),

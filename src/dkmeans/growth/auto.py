@@ -4,7 +4,8 @@ A part of each class is held out. Prototypes grow on the other rows, from few to
 after each round is evaluated on the held-out rows. The choice is the smallest number whose error is
 within one standard error of the lowest; the standard error is that of the *difference*, as both
 errors are measured on the same rows. Growth ends at an error of 0, or when more clusters have
-stopped paying: at a multiple of the choice so far.
+stopped paying: at a multiple of the choice so far. On a checkerboard or on spirals, clusters do not
+pay before there are many of them. So growth goes on for longer while errors are high.
 
 If the fit refines, so does the search, but only at a few sizes, and in few passes.
 
@@ -35,7 +36,11 @@ from dkmeans.results.fit_record import Clock, Laps, TreeLog
 
 # Growth ends at this multiple of the number of clusters chosen so far,
 MAX_RATIO_TO_CHOICE = 2.5
-MIN_CLUSTERS_PER_CLASS = 4  # but not before this number
+MIN_CLUSTERS_PER_CLASS = 4  # but not before this number,
+# or, where all models so far have more than this share of the error of the majority class,
+HARD_ERROR_RATIO = 0.5
+MIN_HARD_CLUSTERS_PER_CLASS = 32  # not before this one,
+MAX_HARD_CLUSTERS = 256  # or this one with many classes
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
 SAMPLE_ROWS = 8192  # distinct rows in a sample,
@@ -109,8 +114,21 @@ class _Evaluation:
         return float(losses.sum() / self._weight)
 
     def fewest(self) -> int:
-        """Return the smallest number of clusters within one standard error of the best."""
-        return fewest(self.losses)
+        """Return the smallest number of clusters within one standard error of the best.
+
+        The single cluster at the start is no choice, as every class gets a prototype: where one
+        class has nearly all rows, it can have a lower error than the first models with all classes.
+        """
+        several = {count: losses for count, losses in self.losses.items() if count > 1}
+        return fewest(several or self.losses)
+
+    def end(self, n_classes: int) -> float:
+        """Return the number of clusters at which growth ends, unless larger models are better."""
+        least = min(losses.sum() for losses in self.losses.values())
+        start = self.losses[min(self.losses)].sum()  # mostly a single cluster
+        is_hard = least > HARD_ERROR_RATIO * start
+        hard = min(MIN_HARD_CLUSTERS_PER_CLASS * n_classes, MAX_HARD_CLUSTERS) if is_hard else 0
+        return max(MAX_RATIO_TO_CHOICE * self.fewest(), MIN_CLUSTERS_PER_CLASS * n_classes, hard)
 
 
 def search(
@@ -172,8 +190,7 @@ def search(
             refined_size = count
             with _refined(run, state, refine, record) as refined:
                 error = evaluate(refined, state.round)
-        far = max(MAX_RATIO_TO_CHOICE * found.fewest(), MIN_CLUSTERS_PER_CLASS * n_classes)
-        if ended or (state.round and (error == 0 or count >= far)):
+        if ended or (state.round and (error == 0 or count >= found.end(n_classes))):
             break
     rounds.close()  # a sample is no longer needed
     n_tried = max(n_classes, found.fewest())

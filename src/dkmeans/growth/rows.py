@@ -18,7 +18,7 @@ from dkmeans.geometry import Euclidean, Geometry
 from dkmeans.growth.earlier_rows import EarlierRows
 from dkmeans.growth.identical_rows import agree_and_count, agree_on_labels
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.compiled import is_worth_it, loops_if
+from dkmeans.kernels.compiled import is_worth_it, is_worth_it_now, loops_if
 from dkmeans.kernels.exact import cut, total
 from dkmeans.kernels.rowhash import Hashes
 from dkmeans.passes import assignment, facts, grouping, margin_sums, pruning, row_labels, search
@@ -85,11 +85,8 @@ class Rows:
         geometry: Geometry | None = None,
     ) -> None:
         self._runner, self.dtype, self.n_classes = runner, dtype, n_classes
-        self._n_values, self._n_centers = n_values, n_centers
-        self.by_class = by_class
-        # Decided by the number of values of all rows, so that all parts use the same kernels.
-        self._compiled = is_worth_it(n_values, n_centers)
-        self._changes_only = self._compiled and loops_if(compiled=True) is not None
+        self._n_values, self.by_class = n_values, by_class
+        self._choose_kernels(n_centers)
         self._earlier = earlier
         self._scale: Scale | None = None
         self._setting = Setting(self._compiled)
@@ -107,6 +104,21 @@ class Rows:
     def close(self) -> None:
         """Drop the rows."""
         self._runner.close()
+
+    def expect(self, n_centers: int) -> None:
+        """Choose the kernels for another number of prototypes at the end."""
+        self._choose_kernels(n_centers)
+        self._setting = replace(self._setting, compiled=self._compiled)
+        self._runner.configure(self._setting)
+
+    def _choose_kernels(self, n_centers: int) -> None:
+        """Decide by the number of values of all rows, so that all parts use the same kernels."""
+        self._n_centers = n_centers
+        self._compiled = is_worth_it_now(self._n_values, n_centers)
+        # What loops were loaded before must not decide which passes there are: a fit may be resumed
+        # by another process.
+        large = is_worth_it(self._n_values, n_centers)
+        self._changes_only = large and loops_if(compiled=True) is not None
 
     def set_scale(self, scale: Scale) -> None:
         """Set how values per row are weighted and rounded."""

@@ -27,9 +27,7 @@ SOME_CENTERS = range(3, 24)
 def loops_for(X: Matrix, n_centers: int = 1) -> ModuleType | None:
     """Return `kernels.loops`, or None if NumPy should do the work."""
     values = X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1]
-    if loops_in_use() is not None and values * n_centers >= ENOUGH_LOADED:
-        return loops_if(compiled=True)
-    return loops_if(compiled=is_worth_it(values, n_centers))
+    return loops_if(compiled=is_worth_it_now(values, n_centers))
 
 
 def loops_for_nearest(X: Matrix, n_centers: int) -> ModuleType | None:
@@ -49,6 +47,12 @@ def loops_for_nearest(X: Matrix, n_centers: int) -> ModuleType | None:
 def is_worth_it(n_values: int, n_centers: int = 1) -> bool:
     """Return whether the data are large enough for compiled loops."""
     return n_values >= ENOUGH or n_values * n_centers >= ENOUGH_PAIRS
+
+
+def is_worth_it_now(n_values: int, n_centers: int = 1) -> bool:
+    """Return whether they are, given that the loops may have been loaded before."""
+    loaded = loops_in_use() is not None and n_values * n_centers >= ENOUGH_LOADED
+    return loaded or is_worth_it(n_values, n_centers)
 
 
 def loops_if(*, compiled: bool) -> ModuleType | None:
