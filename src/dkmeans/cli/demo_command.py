@@ -141,9 +141,11 @@ def run_demo(out: Path) -> None:
             growth = GrowthDisplay.from_estimator(DiscriminativeKMeans.paper(), *rows)
         _save(growth, out / "growth.png")
     console.print(table)
+    learned = ", in a learned metric: some values lie outside of the data, those below 0 are white"
     captions = {
         "model.png": "the model of the two moons",
-        "prototypes.png": "the prototypes of the digits",
+        "prototypes.png": "the prototypes of the digits"
+        + learned * (models["digits"].metric_ == "learned"),
         "growth.png": "the paper's growth on the two moons, round by round",
     }
     for name, caption in captions.items():

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from dkmeans import plots
 from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError, listing
-from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
+from dkmeans.cli.fit_command import NONE, FitOptions, fit_rows, make_estimator, make_model
 from dkmeans.cli.image_folders import ImageShape
 from dkmeans.cli.inputs import holds_images, resolve_input
 from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, take_rows
@@ -95,6 +95,9 @@ def _prepare(
         if options.shape is None and not holds_images(source):
             _check_shape_given(kind)
         rows = read_rows(source, wanted)
+        if kind == "suspects":  # as `dkmeans suspects` fits
+            plain = {"refine": options.refine or NONE, "metric": options.metric or "euclidean"}
+            options = replace(options, **plain)
         fitting = FitOptions(
             Path(),
             max_clusters=options.max_clusters,
@@ -208,6 +211,8 @@ def _rejection(s: Subject) -> Any:
 def _suspects(s: Subject) -> Any:
     X, y = s.labelled
     found = s.model.core.suspects(s.model.scaled(X), y)
+    assert s.rows is not None
+    found = found.with_index(s.rows.in_table(found.row) + 1)  # rows count from 1 here
     return plots.SuspectImagesDisplay.from_suspects(found, X, **s.shape)
 
 
