@@ -86,6 +86,14 @@ FIT = {
         ValueError,
         r"shape \(6, 2, 1\).*X.reshape\(len\(X\), -1\)",
     ),
+    "nothing": (lambda: (None, Y), {}, ValueError, r"X is None: pass rows"),
+    "ragged rows": (lambda: ([[1, 2], [3]], [0, 1]), {}, ValueError, r"such as 1 and 2 values"),
+    "masked values": (
+        lambda: (np.ma.masked_equal(X.astype(int), 5), Y),
+        {},
+        ValueError,
+        r"NaN in row 3, column 1",
+    ),
     "a dict": (lambda: ({"age": [1]}, [0]), {}, ValueError, r"X is a dict.*DataFrame\(X\)"),
     "dates": (
         lambda: (frame(day=np.datetime64("2024-01-01", "s") + np.arange(6)), Y),

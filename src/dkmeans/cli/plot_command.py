@@ -96,8 +96,8 @@ def _prepare(
             _check_shape_given(kind)
         rows = read_rows(source, wanted)
         if kind == "suspects":  # as `dkmeans suspects` fits
-            plain = {"refine": options.refine or NONE, "metric": options.metric or "euclidean"}
-            options = replace(options, **plain)
+            refine, metric = options.refine or NONE, options.metric or "euclidean"
+            options = replace(options, refine=refine, metric=metric)
         fitting = FitOptions(
             Path(),
             max_clusters=options.max_clusters,

@@ -327,6 +327,8 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     """Call scikit-learn's validation, and name the column where it only names a value."""
     if sp.issparse(X) and X.ndim == 2:  # or else scikit-learn says what is wrong
         X = as_csr(X)
+    if isinstance(X, np.ma.MaskedArray):  # masked values are missing, not what lies below the mask
+        X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     try:
         return validate_data(
             estimator,
@@ -348,6 +350,15 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
 
 def describe_form(X: Any) -> str | None:
     """Say why something is no table of real numbers, if its form or type tells."""
+    if X is None:
+        return "X is None: pass rows, as an array or a dataframe."
+    if isinstance(X, list | tuple):
+        lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+        if len(lengths) > 1:
+            return (
+                f"The rows of X differ in length, such as {lengths[0]} and {lengths[-1]} values: "
+                "give all rows the same number of values."
+            )
     if isinstance(X, dict):
         return "X is a dict: pass an array or a dataframe, for instance pandas.DataFrame(X)."
     shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
