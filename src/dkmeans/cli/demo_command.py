@@ -134,18 +134,18 @@ def run_demo(out: Path) -> None:
         _save(cells, out / "model.png")
         step("drawing the prototypes")
         with off_screen():
-            images = PrototypeImagesDisplay.from_estimator(models["digits"], image_shape=(8, 8))
+            images = PrototypeImagesDisplay.from_estimator(
+                models["digits"], image_shape=(8, 8), X_train=sets["digits"].X_train
+            )
         _save(images, out / "prototypes.png")
         step("drawing the paper's growth")
         with off_screen():
             growth = GrowthDisplay.from_estimator(DiscriminativeKMeans.paper(), *rows)
         _save(growth, out / "growth.png")
     console.print(table)
-    learned = ", in a learned metric: some values lie outside of the data, those below 0 are white"
     captions = {
         "model.png": "the model of the two moons",
-        "prototypes.png": "the prototypes of the digits"
-        + learned * (models["digits"].metric_ == "learned"),
+        "prototypes.png": "the prototypes of the digits, each by the training row nearest to it",
         "growth.png": "the paper's growth on the two moons, round by round",
     }
     for name, caption in captions.items():
