@@ -335,6 +335,8 @@ def test_warnings_name_columns(place):
     write(pa.table(columns), "codes.csv")
     text = run("fit codes.csv --label class --max-clusters 4 --metric learned")
     assert "Note: Feature 'holes' has a standard deviation of " in text
+    text = run("evaluate codes.csv --label class --max-clusters 4 --metric learned")
+    assert text.count("Feature 'holes' has a standard deviation of ") == 1, "once for all folds"
 
 
 def test_columns_instead_of_numbers():
@@ -351,4 +353,8 @@ def test_columns_instead_of_numbers():
 def test_a_class_without_clusters_is_named(place):
     write(pa.table({"a": [0, 0, 0, 1, 1] * 9, "kind": ["x", "x", "y", "z", "z"] * 9}), "same.csv")
     text = run("fit same.csv --label kind")
-    assert "Note: Class 'y' has no prototype, so it is never predicted: all its rows are" in text
+    note = "Note: Class 'y' has no prototype, so it is never predicted: all its rows are"
+    assert note in text
+    assert note in run("condense same.csv --label kind --out small.csv")
+    assert "error 20.00 %" in run("inspect model.dkm")
+    assert "class-wise k-means" in run("compare same.csv --label kind --cv 2")

@@ -227,10 +227,7 @@ def fit_with_progress(
             raise InputError(in_option_names(str(error))) from error
     seconds = time.perf_counter() - start
     for warning in caught if not options.quiet else ():
-        text = in_option_names(str(warning.message))
-        if LoadedModel(model).has_steps:
-            text = in_column_names(text, model[:-1].get_feature_names_out())
-        say(console, f"Note: {text}")
+        say(console, f"Note: {warning_text(warning, model)}")
     return seconds
 
 
@@ -297,6 +294,14 @@ def in_option_names(message: str) -> str:
     for name, option in _OPTION_NAMES:
         message = message.replace(name, option)
     return message
+
+
+def warning_text(warning: warnings.WarningMessage, model: Any) -> str:
+    """Say what a fit warned of in terms of options and, after a pipeline's steps, of columns."""
+    text = in_option_names(str(warning.message))
+    if re.search(r"eatures? number \d", text) and len(getattr(model, "steps", ())) > 1:
+        text = in_column_names(text, model[:-1].get_feature_names_out())
+    return text
 
 
 def in_column_names(message: str, names: npt.NDArray[Any]) -> str:
