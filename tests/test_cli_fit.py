@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 import dkmeans
+from dkmeans.cli.fit_command import in_column_names
 
 
 def test_fit_saves_a_model_and_tells_how_good_it_is(place, iris):
@@ -153,6 +154,12 @@ def test_missing_values_are_counted(place, iris):
         ("fit table.xlsx --raw --label a", "spreadsheets are not read: save it as CSV in UTF-8"),
         ("fit . --raw --label a", "one kind is needed"),
         ("fit one.csv --raw --label b", "two classes are needed"),
+        (
+            "fit plain.csv --raw --label a",
+            "there is 1.5, 2, x. Its first line must name the columns.",
+        ),
+        ("fit unnamed.csv --label c", "unnamed.csv has no column 'c'; there is '', a, b."),
+        ("fit objects.npz", "it has Python objects; save arrays of numbers, and of text"),
         ("inspect iris.csv", "iris.csv is a table, where a model (.dkm) is needed"),
         ("inspect broken.dkm", "is not a dkmeans model"),
         ("predict broken.dkm iris.csv --out p.csv", "is not a dkmeans model"),
@@ -168,11 +175,14 @@ def test_errors_are_a_sentence(place, words, message):
         "twice.csv": "a,a,b\n1,2,3\n",
         "ragged.csv": "a,b\n1,2\n3\n",
         "one.csv": "a,b\n1,x\n2,x\n",
+        "plain.csv": "1.5,2,x\n3,4,y\n",
+        "unnamed.csv": ",a,b\n0,1,x\n1,2,y\n",
         "broken.parquet": "this is text, no table at all",
         "table.xlsx": "?",
         "broken.dkm": "this is no model at all " * 10,
     }.items():
         (place / name).write_text(text)
+    np.savez("objects.npz", X=np.array([[1, "a"]], dtype=object), y=[0])
     before = sorted(p.name for p in place.iterdir())
     text = run(words, code=1)
     assert text.startswith("Error: ")
@@ -315,3 +325,36 @@ def test_warnings_speak_of_options(place):
         "--n-components 2 has no effect with --metric euclidean: set --metric learned, or leave it "
         "out." in " ".join(text.split())
     )
+
+
+def test_warnings_name_columns(place):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    rare = np.where(np.arange(200) % 50 == 0, -9999.0, rng.normal(size=200))
+    columns = {"plain": rng.normal(size=200) + y, "holes": rare, "class": y}
+    write(pa.table(columns), "codes.csv")
+    text = run("fit codes.csv --label class --max-clusters 4 --metric learned")
+    assert "Note: Feature 'holes' has a standard deviation of " in text
+    text = run("evaluate codes.csv --label class --max-clusters 4 --metric learned")
+    assert text.count("Feature 'holes' has a standard deviation of ") == 1, "once for all folds"
+
+
+def test_columns_instead_of_numbers():
+    names = np.array([f"x{i}" for i in range(13)])
+    for text, named in (
+        ("Feature number 3 has", "Feature 'x3' has"),
+        ("Features number 0, 1 and 12 have", "Features 'x0', 'x1' and 'x12' have"),
+        ("Features number 0, 1, 5 and 12 more", "Features 'x0', 'x1', 'x5' and 12 more"),
+        ("a number of 12 features", "a number of 12 features"),
+    ):
+        assert in_column_names(text, names) == named
+
+
+def test_a_class_without_clusters_is_named(place):
+    write(pa.table({"a": [0, 0, 0, 1, 1] * 9, "kind": ["x", "x", "y", "z", "z"] * 9}), "same.csv")
+    text = run("fit same.csv --label kind")
+    note = "Note: Class 'y' has no prototype, so it is never predicted: all its rows are"
+    assert note in text
+    assert note in run("condense same.csv --label kind --out small.csv")
+    assert "error 20.00 %" in run("inspect model.dkm")
+    assert "class-wise k-means" in run("compare same.csv --label kind --cv 2")

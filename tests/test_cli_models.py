@@ -1,6 +1,7 @@
 """`dkmeans inspect`, `plot`, `export` and `benchmark`."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import dkmeans
 pytest.importorskip("matplotlib")
 
 from dkmeans.cli.app import PictureKind
+from dkmeans.plots import SuspectImagesDisplay
 
 
 def test_inspect(place, iris):
@@ -62,6 +64,35 @@ def test_plot(place, words):
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[new.suffix]
     assert new.read_bytes().startswith(start)
     assert "add --force" in run("plot " + words, code=1)
+
+
+def test_plot_says_once_which_signs_are_missing(place, iris):
+    species = np.array(["\U0001f33a", "\U0001f33b", "lily"])[np.arange(150) // 50]
+    write(iris.set_column(4, "species", [species.tolist()]), "signs.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = run("plot signs.csv --label species --max-clusters 3 --kind tree")
+    assert text.count("Note: ") == 1
+    assert "the font of pictures lacks \U0001f33a, \U0001f33b: boxes stand for them." in text
+
+
+def test_a_picture_of_suspects_has_those_of_the_list(place, monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    y[20:320:30] = (y[20:320:30] + 1) % 10
+    np.savez("digits.npz", X=X[:400], y=y[:400])
+    run("suspects digits.npz --out list.csv")
+    captions = []
+    caption = SuspectImagesDisplay._caption
+
+    def kept(*arguments):
+        captions.append(caption(*arguments))
+        return captions[-1]
+
+    monkeypatch.setattr(SuspectImagesDisplay, "_caption", kept)
+    run("plot digits.npz --kind suspects --shape 8x8")
+    rows = read("list.csv")["row"].to_pylist()
+    assert len(rows) > 5
+    assert [text.split(":")[0] for text in captions] == [f"row {row}" for row in rows[:24]]
 
 
 def test_every_kind_of_plot_is_drawn(place):
@@ -165,7 +196,9 @@ def test_export(place):
     assert read(place / "model.csv").num_rows == 6
     fit("--metric", "learned", "--out", "learned.dkm", "--quiet")
     assert "Note: they are points of the learned space" in run("export learned.dkm --format csv")
-    run("export model.dkm --format json --out other.json")
+    assert run("export model.dkm", code=1) == "Error: Add --format: one of onnx, json, csv."
+    assert "Add --format" in run("export model.dkm --out other.txt", code=1)
+    run("export model.dkm --out other.json")
     assert len(json.loads((place / "other.json").read_text())["prototypes"]) == 6
     assert "add --force" in run("export model.dkm --format csv", code=1)
     onnx = pytest.importorskip("onnx")

@@ -131,9 +131,33 @@ def test_a_least_size_that_leaves_one_cluster(size, budget):
 def test_a_least_size_that_two_classes_have():
     assert warned(grown(6, min_cluster_size=40), *IRIS) == []
     same = np.ones_like(IRIS[0])  # other causes of a single cluster
-    assert warned(grown(6, min_cluster_size=40), same, IRIS[1]) == []
+    ((_, text),) = warned(grown(6, min_cluster_size=40), same, IRIS[1])
+    assert "min_cluster_size" not in text
     one = {0: 0, 1: 1, 2: 0}
     assert warned(grown(6, min_cluster_size=40, class_weight=one), *IRIS) == []
+
+
+@pytest.mark.parametrize("make", [DiscriminativeKMeans, DiscriminativeKMeans.paper, grown])
+def test_classes_whose_rows_are_rows_of_others(make):
+    X, y = np.array([[0.0], [0], [0], [1], [1]]), np.array(["a", "a", "b", "c", "c"])
+    ((category, text),) = warned(make(), X, y)
+    assert category is UserWarning
+    assert text == (
+        "Class 'b' has no prototype, so it is never predicted: all its rows are identical to "
+        "rows of other classes, which outvote them."
+    )
+    assert warned(make(), X, y, [1, 1, 0, 1, 1]) == []  # a weight of 0 says so already
+    ((_, text),) = warned(make(), np.ones((5, 1)), np.array([0, 1, 2, 3, 4]))
+    assert text.startswith("Classes 1, 2, 3 and 1 more have no prototype, so they are never")
+
+
+def test_classes_below_a_least_size():
+    X, y = IRIS[0][:110], IRIS[1][:110]  # 50, 50, 10
+    ((_, text),) = warned(DiscriminativeKMeans.paper(6, min_cluster_size=20), X, y)
+    assert text == (
+        "Class 2 has no prototype, so it is never predicted: its weight is below "
+        "min_cluster_size=20."
+    )
 
 
 @pytest.mark.parametrize("settings", [{}, {"refine": "margin"}, {"growth": "paper"}])
@@ -223,7 +247,7 @@ def test_a_constant_feature_does_not_vary_by_rounding():
 
 def test_no_feature_dominates_where_nothing_varies():
     X, y = np.ones((8, 2)), np.arange(8) % 2
-    assert warned(grown(), X, y) == []
+    assert [text[:7] for _, text in warned(grown(), X, y)] == ["Class 1"]
     assert warned(grown(), np.arange(8.0)[:, None], np.arange(8) // 4) == []
 
 

@@ -16,7 +16,8 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int
-        Total number of centres, divided as evenly as possible among the classes.
+        Total number of centres, divided as evenly as possible among the classes, at least one for
+        each.
     n_init : int
         Number of starts of each k-means; the one with the lowest inertia is kept.
     random_state : int
@@ -65,6 +66,7 @@ class ClasswiseKMeans(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         shares = np.full(len(self.classes_), self.n_clusters // len(self.classes_))
         shares[: self.n_clusters % len(self.classes_)] += 1
+        shares = np.maximum(shares, 1)
         centers, labels = [], []
         for label, share in zip(self.classes_, shares, strict=True):
             rows = X[y == label]

@@ -32,7 +32,7 @@ from dkmeans.data import arguments, validation
 from dkmeans.data.arguments import threads_of
 from dkmeans.data.dask_collections import is_dask
 from dkmeans.data.frames import row_index
-from dkmeans.data.validation import check_rows
+from dkmeans.data.validation import Training, check_rows
 from dkmeans.data.value_checks import (
     as_labels,
     check_sample_weight,
@@ -1058,17 +1058,15 @@ class DiscriminativeKMeans(
         classes: Any = None,
     ) -> Self:
         before = self._fitted if hasattr(self, "_fitted") else None
-        sample = self._run(X, y, sample_weight, how, classes)
-        warn_about(self, before, sample, how, stacklevel=3)
+        training = self._run(X, y, sample_weight, how, classes)
+        warn_about(self, before, training, how, stacklevel=3)
         return self
 
     @with_callbacks
-    def _run(
-        self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any
-    ) -> Matrix | None:
-        fitted, sample = fit(self, X, y, sample_weight, how, classes)
+    def _run(self, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any) -> Training:
+        fitted, training = fit(self, X, y, sample_weight, how, classes)
         self._publish(with_lazy_labels(self, fitted, X, y, sample_weight))
-        return sample
+        return training
 
     def __getstate__(self) -> dict[str, Any]:
         return without_lazy_values(super().__getstate__())

@@ -13,6 +13,7 @@ import numpy as np
 
 from dkmeans import progress
 from dkmeans.callbacks import Callbacks
+from dkmeans.data.validation import Training
 from dkmeans.fitted import Fitted
 from dkmeans.growth.auto import Search, sampled, search
 from dkmeans.growth.grow import grow
@@ -23,7 +24,6 @@ from dkmeans.growth.rules import Continuation, Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.trail import Trail, waypoint
 from dkmeans.growth.waypoints import Waypoint
-from dkmeans.kernels.block import Matrix
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.outcome import Growth, to_fitted
 from dkmeans.passes.sampling import Draw
@@ -35,7 +35,7 @@ from dkmeans.results.fit_record import Clock, History, Laps
 
 def fit(
     estimator: Any, X: Any, y: Any, sample_weight: Any, how: Continuation, classes: Any = None
-) -> tuple[Fitted, Matrix | None]:
+) -> tuple[Fitted, Training]:
     """Fit a model with the parameters of an estimator.
 
     Parameters
@@ -50,8 +50,8 @@ def fit(
     Returns
     -------
     fitted : Fitted
-    sample : matrix or None
-        Some of the rows, as they are with any metric, if the fit did not continue another.
+    training : Training
+        What was fitted.
     """
     clock = Clock()
     laps = Laps(clock)
@@ -76,7 +76,7 @@ def fit(
         growth = _grow_and_refine(run, prepared.source.weight_unit, listeners, laps)
         fitted = to_fitted(prepared, run, growth, found)
         callbacks.end(fitted.attributes())
-    return fitted, prepared.training.sample
+    return fitted, prepared.training
 
 
 def start_run(

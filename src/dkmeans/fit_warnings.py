@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from dkmeans.data.validation import Training
 from dkmeans.fitted import Fitted
 from dkmeans.geometry import AUTO, GEOMETRIES, LEARNED, MAX_FEATURES, Learned, name_of
 from dkmeans.growth.first_metric import MIN_ROWS
 from dkmeans.growth.rules import Continuation
-from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.block import Floats
 from dkmeans.scale_warnings import (
+    MAX_NAMES,
     ScaleWarning,
     dominant_features_text,
+    listed,
     named_features,
     outlying_feature_text,
 )
@@ -29,7 +32,7 @@ class OverfittingWarning(UserWarning):
 def warn_about(
     estimator: Any,
     before: Fitted | None,
-    sample: Matrix | None,
+    training: Training,
     how: Continuation,
     stacklevel: int,
 ) -> None:
@@ -41,8 +44,8 @@ def warn_about(
         Fitted.
     before : Fitted or None
         What it was before.
-    sample : matrix or None
-        Some of its rows, if it did not continue another fit.
+    training : Training
+        What was fitted.
     how : Continuation
     stacklevel : int
         That of the caller, as in `warnings.warn`.
@@ -56,10 +59,13 @@ def warn_about(
         (ConvergenceWarning, _no_convergence(fitted, estimator, how)),
         (UserWarning, _idle_repulsion(estimator, how)),
         (UserWarning, _idle_components(estimator, how)),
-        (UserWarning, _one_cluster(fitted, estimator, how)),
+        (
+            UserWarning,
+            _one_cluster(fitted, estimator, how) or _lost(fitted, training, estimator, how),
+        ),
         (UserWarning, _idle_refinement(fitted, estimator, how)),
-        (ScaleWarning, dominant_features_text(fitted, sample)),
-        (ScaleWarning, outlying_feature_text(fitted, sample)),
+        (ScaleWarning, dominant_features_text(fitted, training.sample)),
+        (ScaleWarning, outlying_feature_text(fitted, training.sample)),
     ]
     for category, text in texts:
         if text is not None:
@@ -205,6 +211,30 @@ def _one_cluster(fitted: Fitted, estimator: Any, how: Continuation) -> str | Non
     return (
         f"min_cluster_size={size} leaves a single cluster, as at most one class has so much "
         "weight: lower it."
+    )
+
+
+def _lost(fitted: Fitted, training: Training, estimator: Any, how: Continuation) -> str | None:
+    """Look for classes with weight, but without a prototype: they are never predicted."""
+    kept = np.unique(fitted.prototypes.classes)
+    if not how.is_fresh or len(kept) == len(fitted.classes):
+        return None
+    lost = np.setdiff1d(np.flatnonzero(training.has_weight), kept)
+    if not len(lost):
+        return None
+    one = len(lost) == 1
+    whose = "its" if one else "their"
+    # A class that is outvoted in all its rows has no weight in the fit.
+    if estimator.min_cluster_size is not None and _class_weights(fitted)[lost].all():
+        cause = f"{whose} weight is below min_cluster_size={estimator.min_cluster_size}"
+    else:
+        cause = f"all {whose} rows are identical to rows of other classes, which outvote them"
+    names = [repr(name) for name in fitted.classes[lost[:MAX_NAMES]].tolist()]
+    if len(lost) > MAX_NAMES:
+        names.append(f"{len(lost) - MAX_NAMES} more")
+    return (
+        f"{'Class' if one else 'Classes'} {listed(names)} {'has' if one else 'have'} no prototype, "
+        f"so {'it is' if one else 'they are'} never predicted: {cause}."
     )
 
 

@@ -16,7 +16,7 @@ from dkmeans.kernels.block import Indices, Matrix
 
 SAMPLE_ROWS = 2_500  # from which variances are estimated
 BLOCK_ROWS = 256
-MAX_NAMES = 3  # of features in a warning
+MAX_NAMES = 3  # of features or classes in a warning
 SCALING = "scale the features, for instance with sklearn.preprocessing.StandardScaler"
 # The cosine depends on the origin, which centring moves; sparse rows cannot be centred.
 COSINE_SCALING = f"{SCALING}, which also measures angles from the mean row"
@@ -154,9 +154,13 @@ def named_features(
     shown = [str(i) if names is None else repr(str(names[i])) for i in features[:MAX_NAMES]]
     if len(features) > MAX_NAMES:
         shown.append(f"{len(features) - MAX_NAMES} more")
-    listed = " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
     noun = "Feature" if len(features) == 1 else "Features"
-    return f"{noun} {'number ' if names is None else ''}{listed}"
+    return f"{noun} {'number ' if names is None else ''}{listed(shown)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as in a sentence: one, or some and the last one."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _deviations(X: Any) -> npt.NDArray[np.float64]:

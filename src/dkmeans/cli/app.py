@@ -364,7 +364,10 @@ register(app)
 @app.command(short_help="Write a model as ONNX, JSON or CSV.")
 def export(
     model: o.ModelFile,
-    format: Annotated[ExportFormatOption, typer.Option(help="What to write.")],
+    format: Annotated[
+        ExportFormatOption | None,
+        typer.Option(help="What to write; by default what the extension of --out says."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; the model's name if not given.")
     ] = None,
@@ -377,7 +380,7 @@ def export(
     """
     from dkmeans.cli.export_command import run_export
 
-    run_export(model, format.value, out, force=force)
+    run_export(model, None if format is None else format.value, out, force=force)
 
 
 @app.command(
@@ -404,7 +407,7 @@ def benchmark(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
 ) -> None:
-    """Fit built-in data, compare with k-means and 1-NN, and draw two figures."""
+    """Fit built-in data, compare with k-means and 1-NN, and draw three figures."""
     from dkmeans.cli.demo_command import run_demo
 
     run_demo(out)

@@ -30,4 +30,6 @@ def read_arrays(path: Path, names: list[str]) -> list[npt.NDArray[Any]]:
             return [file[name] for name in names]
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         text = str(error).strip().split("\n")[0]
+        if "allow_pickle" in text:
+            text = "it has Python objects; save arrays of numbers, and of text for labels."
         raise InputError(f"{path.name} cannot be read as .npz: {text}") from error

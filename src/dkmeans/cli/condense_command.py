@@ -1,5 +1,6 @@
 """`dkmeans condense`: a small table that stands for a large one."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from dkmeans.cli.array_files import is_array_file
 from dkmeans.cli.console import plural, say, stderr, stdout
 from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_command import in_option_names
 from dkmeans.cli.frame_rows import FrameRows
 from dkmeans.cli.inputs import check_input, holds_images, resolve_input
 from dkmeans.cli.labelled_rows import Labelled, Wanted
@@ -50,7 +52,11 @@ def run_condense(
         X = np.asarray(data.array())
     budget: Any = _budget(n)
     kind: Any = keep
-    small = condense(X, data.y, budget, keep=kind, sample_weight=data.weight)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        small = condense(X, data.y, budget, keep=kind, sample_weight=data.weight)
+    for warning in caught if not quiet else ():
+        say(stderr(), f"Note: {in_option_names(str(warning.message))}")
     if small.indices is not None:
         table = _rows(path, wanted, data.in_table(small.indices), small.weight)
     else:

@@ -134,7 +134,9 @@ def run_demo(out: Path) -> None:
         _save(cells, out / "model.png")
         step("drawing the prototypes")
         with off_screen():
-            images = PrototypeImagesDisplay.from_estimator(models["digits"], image_shape=(8, 8))
+            images = PrototypeImagesDisplay.from_estimator(
+                models["digits"], image_shape=(8, 8), X_train=sets["digits"].X_train
+            )
         _save(images, out / "prototypes.png")
         step("drawing the paper's growth")
         with off_screen():
@@ -143,7 +145,7 @@ def run_demo(out: Path) -> None:
     console.print(table)
     captions = {
         "model.png": "the model of the two moons",
-        "prototypes.png": "the prototypes of the digits",
+        "prototypes.png": "the prototypes of the digits, each by the training row nearest to it",
         "growth.png": "the paper's growth on the two moons, round by round",
     }
     for name, caption in captions.items():

@@ -81,7 +81,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 def listing(names: Iterable[str], most: int = 8) -> str:
     """Name things, but not too many."""
-    names = list(names)
+    names = [name or "''" for name in names]  # a column may have no name
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -10,8 +10,12 @@ from dkmeans.cli.output_files import check_free
 from dkmeans.files.export import FORMATS
 
 
-def run_export(path: Path, format: str, out: Path | None, *, force: bool = False) -> None:
-    """Write a model in another format."""
+def run_export(path: Path, format: str | None, out: Path | None, *, force: bool = False) -> None:
+    """Write a model in another format; without one, the extension of the file tells which."""
+    if format is None:
+        format = "" if out is None else out.suffix[1:].lower()
+        if format not in FORMATS:
+            raise InputError(f"Add --format: one of {', '.join(FORMATS)}.")
     out = out or path.with_suffix(f".{format}")
     check_free(out, path, force=force)
     model = load_model(path)

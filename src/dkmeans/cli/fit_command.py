@@ -1,5 +1,6 @@
 """`dkmeans fit`: from a table to a model file."""
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dkmeans.cli.console import say, stderr, stdout
 from dkmeans.cli.errors import InputError, suggestion
@@ -223,9 +225,10 @@ def fit_with_progress(
                 fit()
         except ValueError as error:
             raise InputError(in_option_names(str(error))) from error
+    seconds = time.perf_counter() - start
     for warning in caught if not options.quiet else ():
-        say(console, f"Note: {in_option_names(str(warning.message))}")
-    return time.perf_counter() - start
+        say(console, f"Note: {warning_text(warning, model)}")
+    return seconds
 
 
 def _fit_frames(model: Any, rows: FrameRows) -> None:
@@ -291,3 +294,21 @@ def in_option_names(message: str) -> str:
     for name, option in _OPTION_NAMES:
         message = message.replace(name, option)
     return message
+
+
+def warning_text(warning: warnings.WarningMessage, model: Any) -> str:
+    """Say what a fit warned of in terms of options and, after a pipeline's steps, of columns."""
+    text = in_option_names(str(warning.message))
+    if re.search(r"eatures? number \d", text) and len(getattr(model, "steps", ())) > 1:
+        text = in_column_names(text, model[:-1].get_feature_names_out())
+    return text
+
+
+def in_column_names(message: str, names: npt.NDArray[Any]) -> str:
+    """Name columns where the library, which was given an array, numbers its features."""
+
+    def named(match: re.Match[str]) -> str:
+        return match[1] + re.sub(r"\d+", lambda number: repr(str(names[int(number[0])])), match[2])
+
+    numbers = r"\d+(?:, \d+)*(?: and \d+\b(?! more))?"
+    return re.sub(rf"([Ff]eatures? )number ({numbers})", named, message)

@@ -231,6 +231,13 @@ def _training(core: Any) -> str:
 
 
 def _training_error(core: Any) -> float:
+    # Purities count identical rows as rows of their heaviest class. The path of a whole fit, which
+    # begins with a single cluster, does not.
+    path = getattr(core, "path_", None)
+    if path is not None and path.clusters[0] == 1:
+        at = np.flatnonzero(path.clusters == core.n_clusters_)
+        if len(at):
+            return float(path.training_error[at[0]])
     mine = float((purities(core._fitted) * core.cluster_sizes_).sum())
     return 1 - mine / float(core.cluster_sizes_.sum())
 

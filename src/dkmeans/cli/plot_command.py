@@ -1,7 +1,10 @@
 """`dkmeans plot`: pictures of a model, or of data after a fit."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,8 @@ import numpy as np
 from dkmeans import plots
 from dkmeans.atomic import replacing
 from dkmeans.cli.console import say, stderr, stdout
-from dkmeans.cli.errors import InputError
-from dkmeans.cli.fit_command import FitOptions, fit_rows, make_estimator, make_model
+from dkmeans.cli.errors import InputError, listing
+from dkmeans.cli.fit_command import NONE, FitOptions, fit_rows, make_estimator, make_model
 from dkmeans.cli.image_folders import ImageShape
 from dkmeans.cli.inputs import holds_images, resolve_input
 from dkmeans.cli.labelled_rows import Labelled, Template, Wanted, take_rows
@@ -49,11 +52,32 @@ def run_plot(source: Path, kind: str | None, wanted: Wanted, options: PlotOption
     given_shape = _given_shape(options.shape)
     model, rows = _prepare(source, kind, wanted, options)
     image_shape = _image_shape(kind, given_shape, model)
-    with off_screen():
-        display = PICTURES[kind].draw(Subject(model, rows, image_shape))
-    with replacing(out) as file:
-        display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
+    with _missing_signs_told():
+        with off_screen():
+            display = PICTURES[kind].draw(Subject(model, rows, image_shape))
+        with replacing(out) as file:
+            display.figure_.savefig(file, dpi=150, format=out.suffix[1:].lower())
     say(stdout(), f"Picture saved: {out.resolve()}")
+
+
+@contextmanager
+def _missing_signs_told() -> Iterator[None]:
+    """Tell once which signs of names the font lacks."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield
+    lacking = set()
+    for warning in caught:
+        glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))
+        if glyph is None:
+            warnings.showwarning(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        else:
+            lacking.add(chr(int(glyph[1])))
+    if lacking:
+        signs = listing(sorted(lacking))
+        say(stderr(), f"Note: the font of pictures lacks {signs}: boxes stand for them.")
 
 
 def _first_kind(source: Path) -> str:
@@ -71,6 +95,9 @@ def _prepare(
         if options.shape is None and not holds_images(source):
             _check_shape_given(kind)
         rows = read_rows(source, wanted)
+        if kind == "suspects":  # as `dkmeans suspects` fits
+            refine, metric = options.refine or NONE, options.metric or "euclidean"
+            options = replace(options, refine=refine, metric=metric)
         fitting = FitOptions(
             Path(),
             max_clusters=options.max_clusters,
@@ -184,6 +211,8 @@ def _rejection(s: Subject) -> Any:
 def _suspects(s: Subject) -> Any:
     X, y = s.labelled
     found = s.model.core.suspects(s.model.scaled(X), y)
+    assert s.rows is not None
+    found = found.with_index(s.rows.in_table(found.row) + 1)  # rows count from 1 here
     return plots.SuspectImagesDisplay.from_suspects(found, X, **s.shape)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,19 @@ def text_format(sep: str | None, decimal: str | None) -> TextFormat:
 def check_column(file: TableFile, name: str, option: str) -> None:
     """Raise an error if a table has no such column."""
     if name not in file.names:
+        header = " Its first line must name the columns." if any(map(_is_value, file.names)) else ""
         raise InputError(
-            f"{option}: {file.path.name} has no column {name!r}; {suggestion(name, file.names)}"
+            f"{option}: {file.path.name} has no column {name!r}; "
+            f"{suggestion(name, file.names)}{header}"
         )
+
+
+def _is_value(text: str) -> bool:
+    """Whether it is a number with a decimal point, and no name."""
+    try:
+        return "." in text and isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def check_model_columns(file: TableFile, names: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Trials: fit models on some rows of a table, and count their errors on the others."""
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkmeans.cli.console import label_text
 from dkmeans.cli.errors import InputError
+from dkmeans.cli.fit_command import warning_text
 from dkmeans.cli.frame_rows import FrameRows
 from dkmeans.cli.labelled_rows import Labelled, take_rows
 from dkmeans.cli.loaded_model import LoadedModel
@@ -174,6 +176,7 @@ class Candidates:
         """Fit the estimator that `make` returns for each fold, and predict the rest."""
         y, found, weights, errors, seconds = [], [], [], [], 0.0
         sizes: list[int] = []
+        notes: dict[str, str] = {}  # folds differ in their numbers only
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             for number, (train, test) in enumerate(parts):
@@ -182,6 +185,9 @@ class Candidates:
                 start = time.perf_counter()
                 model.fit(mine.X, mine.y, **self._weights(model, mine))
                 seconds += time.perf_counter() - start
+                for text in (warning_text(warning, model) for warning in caught):
+                    notes.setdefault(_without_numbers(text), text)
+                caught.clear()
                 predicted = model.predict(theirs.X)
                 weight = np.ones(len(test)) if theirs.weight is None else theirs.weight
                 errors.append(float(np.average(predicted != theirs.y, weights=weight)))
@@ -199,7 +205,7 @@ class Candidates:
             errors,
             seconds / len(parts),
             sizes,
-            list(dict.fromkeys(str(warning.message) for warning in caught)),
+            list(notes.values()),
             LoadedModel(model).noun,
         )
 
@@ -211,6 +217,11 @@ class Candidates:
 
     def _weights(self, model: Any, data: Labelled) -> dict[str, Any]:
         return {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
+
+
+def _without_numbers(text: str) -> str:
+    """Leave out numbers that are not part of a name."""
+    return re.sub(r"(?<![\w'])\d[\d.e+-]*", "", text)
 
 
 def most_confused(trial: Trial, labels: npt.NDArray[Any]) -> Iterator[tuple[Any, Any, float]]:

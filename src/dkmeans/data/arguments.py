@@ -54,7 +54,7 @@ def check_parameters(params: dict[str, Any]) -> None:
     require(
         "metric",
         isinstance(metric, str) and metric in (AUTO, *METRICS),
-        f"it must be {_one_of((AUTO, *METRICS))}",
+        f"it must be {_one_of((AUTO, *METRICS))}; DiscriminativeKMedoids takes any other",
     )
     require("n_components", is_count(params["n_components"]), "it must be None or an integer >= 1")
     for name in ("min_cluster_size", "half_life", "memory_mb"):

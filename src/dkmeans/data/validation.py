@@ -74,9 +74,14 @@ class Training:
     @property
     def n_classes(self) -> int:
         """How many classes there are, but for those whose rows have no weight."""
-        totals = exact_totals(self.y, self.sample_weight, len(self.classes))
-        idle = (totals == 0) | (self.factors == 0)
+        idle = ~self.has_weight
         return len(self.classes) - len(np.unique(self.y[idle[self.y]]))
+
+    @property
+    def has_weight(self) -> npt.NDArray[np.bool_]:
+        """Whether each class has rows with weight."""
+        totals = exact_totals(self.y, self.sample_weight, len(self.classes))
+        return (totals > 0) & (self.factors > 0)
 
     @property
     def factors(self) -> Floats:
@@ -322,6 +327,8 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
     """Call scikit-learn's validation, and name the column where it only names a value."""
     if sp.issparse(X) and X.ndim == 2:  # or else scikit-learn says what is wrong
         X = as_csr(X)
+    if isinstance(X, np.ma.MaskedArray):  # masked values are missing, not what lies below the mask
+        X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     try:
         return validate_data(
             estimator,
@@ -332,10 +339,44 @@ def _with_readable_errors(estimator: Any, X: Any, **more: Any) -> Any:
             **more,
         )
     except (ValueError, TypeError) as error:
-        text = ("could not convert", "Unable to convert", "DType")
+        text = ("could not convert", "Unable to convert", "DType", "Cannot cast")
         if any(words in str(error) for words in text):
             raise ValueError(describe_text(X)) from error
+        wrong_form = describe_form(X)
+        if wrong_form is not None:
+            raise ValueError(wrong_form) from error
         raise
+
+
+def describe_form(X: Any) -> str | None:
+    """Say why something is no table of real numbers, if its form or type tells."""
+    if X is None:
+        return "X is None: pass rows, as an array or a dataframe."
+    if isinstance(X, list | tuple):
+        lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+        if len(lengths) > 1:
+            return (
+                f"The rows of X differ in length, such as {lengths[0]} and {lengths[-1]} values: "
+                "give all rows the same number of values."
+            )
+    if isinstance(X, dict):
+        return "X is a dict: pass an array or a dataframe, for instance pandas.DataFrame(X)."
+    shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
+    if getattr(dtype, "kind", None) == "c":
+        return "Complex data not supported: X has complex numbers, but features must be real."
+    if not isinstance(X, np.ndarray):  # scikit-learn says it of dataframes, lists and scalars
+        return None
+    if len(shape) == 1:
+        return (
+            f"Expected 2D array, got 1D array instead, of shape {shape}. Reshape your data with "
+            "X.reshape(-1, 1) if it has a single feature, or X.reshape(1, -1) if it is one row."
+        )
+    if len(shape) > 2:
+        return (
+            f"X has the shape {shape}, but must have rows and columns only: reshape it, for "
+            "instance with X.reshape(len(X), -1)."
+        )
+    return None
 
 
 def describe_text(X: Any) -> str:

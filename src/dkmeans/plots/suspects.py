@@ -114,7 +114,9 @@ class SuspectImagesDisplay(Display):
         """
         columns = max(1, min(MAX_COLUMNS, len(self.images)))
         lines = max(1, -(-len(self.images) // columns))
-        captions = [self._caption(about) for about in self.suspects]
+        index = self.suspects.index  # of a frame, as in the table of suspects
+        rows = self.suspects.row if index is None else index
+        captions = [self._caption(*pair) for pair in zip(rows, self.suspects, strict=True)]
         aspect = float(np.clip(aspect_of(self.images), 0.25, 4))
         n_lines = max((text.count("\n") + 1 for text in captions), default=1)
         mosaic = Mosaic(columns, lines, IMAGE_WIDTH_IN, aspect, longest_line(captions), n_lines)
@@ -133,13 +135,13 @@ class SuspectImagesDisplay(Display):
         ax.set_title(title[0].upper() + title[1:], fontsize=10)
         return self
 
-    def _caption(self, about: dict[str, Any]) -> str:
+    def _caption(self, row: Any, about: dict[str, Any]) -> str:
         label, other = (
             displayed(about[name], self.display_labels, MAX_NAME) for name in ("label", "suggested")
         )
         # Long names get a line each.
         between = " → " if len(label) + len(other) <= MAX_NAME else "\n→ "
-        return f"row {about['row']}: {about['score']:.2f}\n{label}{between}{other}?"
+        return f"row {row}: {about['score']:.2f}\n{label}{between}{other}?"
 
     def _summary(self) -> str:
         return f"{len(self.images)} of {plural(self.n_listed, 'suspect')}"
