@@ -30,6 +30,7 @@ from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances,
 
 __all__ = [
     "add_gaps",
+    "add_groups",
     "add_totals",
     "addition_changes",
     "describe_rows",
@@ -214,6 +215,17 @@ def add_totals(values: Floats, groups: Indices, units: Floats, out: Floats) -> N
                 piece = (rest + anchor) - anchor
                 out[s, g] += piece
                 rest -= piece
+
+
+@compiled
+def add_groups(sums: Floats, at: Indices, part: Floats, sign: float) -> None:
+    """Add the sums of some groups to those of all, without work arrays; see `kernels.tally`."""
+    n_slices, n_groups, d = part.shape
+    for s in range(n_slices):
+        for g in range(n_groups):
+            to, terms = sums[s, at[g]], part[s, g]
+            for j in range(d):
+                to[j] += sign * terms[j]
 
 
 @compiled
