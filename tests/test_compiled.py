@@ -74,11 +74,11 @@ def test_projected_rows(block, far):
         assert plain.tobytes() == fast.tobytes()
 
 
-@given(data=st.data(), dtype=strategies.dtypes)
-def test_distances_of_all_shapes_and_layouts(data, dtype):
+@given(data=st.data(), dtype=strategies.dtypes, other=strategies.dtypes)
+def test_distances_of_all_shapes_and_layouts(data, dtype, other):
     n, d = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 11))
     X = data.draw(hnp.arrays(dtype, (n, d), elements=st.floats(-1e3, 1e3, width=32)))
-    centers = X[::-1] + dtype(0.1)
+    centers = X[::-1].astype(other) + other(0.1)
     layout = data.draw(st.sampled_from([np.ascontiguousarray, np.asfortranarray, twice]))
     labels = np.arange(n) // 2
     out = np.empty(n)
@@ -188,6 +188,19 @@ def test_sides(block):
     compiled = FarSide(middles, directions, sparse=False, loops=loops)
     arguments = X, rows, labels[:120]
     np.testing.assert_array_equal(plain(*arguments), compiled(*arguments))
+
+
+@given(data=st.data(), dtype=strategies.dtypes)
+def test_sides_of_all_shapes_and_layouts(data, dtype):
+    n, d = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 11))
+    X = data.draw(hnp.arrays(dtype, (n, d), elements=st.integers(-2, 2)))
+    layout = data.draw(st.sampled_from([np.ascontiguousarray, np.asfortranarray, twice]))
+    middles, directions = X[::-1].astype(np.float64), X.astype(np.float64) + 0.1
+    sides = [
+        FarSide(*map(layout, (middles, directions)), sparse=False, loops=m) for m in (None, loops)
+    ]
+    arguments = layout(X), np.arange(n), np.arange(n) // 2
+    np.testing.assert_array_equal(*(side(*arguments) for side in sides))
 
 
 def some_rounds(draw):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dkmeans.exact.record import Record
 from dkmeans.kernels.block import Floats, Indices
-from dkmeans.kernels.tally import Scattered
+from dkmeans.kernels.tally import Scattered, add_sums
 
 MIN_SPARSE_VALUES = 1 << 22  # smaller sums are dense: these are faster
 CHUNK_VALUES = 1 << 21  # of dense copies of some groups
@@ -179,14 +179,12 @@ def merged(several: Sequence[tuple[Sums, Indices | slice]], shape: tuple[int, in
             pairs = zip(levels, placed.matrices, strict=True)
             levels = [a + b for a, b in pairs] if levels else placed.matrices
         return SparseSums.of(levels)
-    (first, at), *others = several
-    if isinstance(at, slice):
-        whole = dense(first) + 0.0  # no -0.0, as in a sum that starts at zero
-    else:
-        whole = np.zeros(shape)
-        whole[:, at] = dense(first) + 0.0
-    for one, at in others:
-        whole[:, at] += dense(one)
+    whole = np.zeros(shape)  # sums that start at zero are never -0.0
+    for one, at in several:
+        if isinstance(at, slice):
+            whole += dense(one)
+        elif len(at):
+            add_sums(whole, at, dense(one))
     return whole
 
 

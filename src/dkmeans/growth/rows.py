@@ -40,6 +40,7 @@ from dkmeans.prototypes import Prototypes
 
 R = TypeVar("R")
 MAX_CELL_RATIO = 4  # with more cells than so many times the last ones, most rows change theirs
+MIN_GROUP_ROWS = 32  # with fewer rows per group, summing all is faster than amending sums
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,9 @@ class Rows:
         if known is not None:
             n_cells = len(np.unique(known.keys // self.n_classes))
             known = known if len(prototypes) <= MAX_CELL_RATIO * n_cells else None
+        if known is not None and margins is not None:  # nothing is searched
+            pays = self.facts.n_rows >= MIN_GROUP_ROWS * len(known.keys)
+            known = known if pays else None
         found = self.run(assignment.Assign(prototypes, came_from, known is not None, margins))
         sums, earlier_square = found.sums, 0.0
         if known is not None:

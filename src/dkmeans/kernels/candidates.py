@@ -131,13 +131,21 @@ def _fine_limit(square: float, error: float, bounds: Floats) -> float:
     return reach * reach * (1 + bounds[DIFFERENCE]) + bounds[DIFFERENCE_UNDERFLOW]
 
 
-@compiled
-def _error(sketch: npt.NDArray[np.floating], bounds: Floats) -> tuple[float, float]:
-    """Return the squared norm of a sketch, and a bound on the errors of it and a centre's."""
-    norm, width = 0.0, len(sketch) - 1
-    for j in range(width):
+def _square_norm(sketch: npt.NDArray[np.floating]) -> float:
+    """Return the squared norm of a sketch, whose last column is ignored."""
+    norm = 0.0
+    for j in range(len(sketch) - 1):
         norm += np.float64(sketch[j]) * np.float64(sketch[j])
-    return norm, bounds[CENTER] + sketch_error(norm, np.float64(sketch[width - 1]), bounds)
+    return norm
+
+
+_square_norm = compiled(_square_norm, fastmath={"reassoc", "contract"})
+
+
+@compiled
+def _error(sketch: npt.NDArray[np.floating], norm: float, bounds: Floats) -> float:
+    """Bound the errors of a sketch, given its squared norm, and of a centre's together."""
+    return bounds[CENTER] + sketch_error(norm, np.float64(sketch[len(sketch) - 2]), bounds)
 
 
 @compiled
@@ -176,56 +184,21 @@ def _first_of_ties(
 
 
 @compiled
-def _nearest(
-    x: npt.NDArray[np.floating],
+def _sift(
+    sketch: npt.NDArray[np.floating],
     centers: npt.NDArray[np.floating],
-    scores: npt.NDArray[np.floating],
-    norm: float,
-    bounds: Floats,
-    error: float,
-    fine: npt.NDArray[np.floating],
-    fine_centers: npt.NDArray[np.floating],
-    fine_bounds: Floats,
-    fine_error: float,
-    work: npt.NDArray[np.floating],
-    squares: npt.NDArray[np.floating],
+    limit: float,
     picked: Indices,
-    ranges: tuple[int, int, int, int],
-) -> tuple[int, int]:
-    """Find the nearest centre in two ranges, and how many were compared; -1 if that failed."""
-    slack = bounds[SCORE] * (norm + bounds[SQUARE]) + bounds[SCORE_UNDERFLOW]
-    first = _smallest(scores, ranges[0], ranges[1], -1)
-    first = _smallest(scores, ranges[2], ranges[3], first)
-    best, count = first, 1
-    near, following = np.float64(_square(x, centers[first])), np.inf
-    limit = _limit(near, norm, error, bounds, slack)
-    fine_limit = _fine_limit(near, fine_error, fine_bounds)
-    n = _candidates(scores, ranges[0], ranges[1], limit, picked, 0)
-    n = _candidates(scores, ranges[2], ranges[3], limit, picked, n)
-    if len(fine):
-        n_scored, n = n, 0
-        for i in range(n_scored):
-            at = picked[i]
-            picked[n], squares[n] = at, _square(fine, fine_centers[at])
-            n += not squares[n] > fine_limit
+    n: int,
+    squares: npt.NDArray[np.floating],
+) -> int:
+    """Keep the picked centres up to a squared distance between fine sketches; return how many."""
+    kept = 0
     for i in range(n):
         at = picked[i]
-        if at == first or scores[at] > limit or (len(fine) and squares[i] > fine_limit):
-            continue
-        square = np.float64(_square(x, centers[at]))
-        count += 1
-        if square < near:
-            best, near, following = at, square, near
-            limit = _limit(near, norm, error, bounds, slack)
-            fine_limit = _fine_limit(near, fine_error, fine_bounds)
-        else:
-            following = min(following, square)
-    if not near < np.inf:
-        return -1, count
-    largest = near * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
-    if not following > largest:
-        best = _first_of_ties(x, centers, scores, limit, largest, ranges, work)
-    return best, count
+        picked[kept], squares[kept] = at, _square(sketch, centers[at])
+        kept += not squares[kept] > limit
+    return kept
 
 
 @compiled
@@ -277,27 +250,55 @@ def search_candidates(
     count : int
         Number of distances computed.
     """
-    count, k = 0, scores.shape[1]
+    # In one function, without tuples: numba counts references to arrays that are passed on, and
+    # that would take longer than the search.
+    count, k, has_fine = 0, scores.shape[1], len(fine) > 0
     work = np.empty(1, dtype=X.dtype)
-    finer, fine_error = work[:0], 0.0
-    squares, picked = np.empty(k, dtype=X.dtype), np.empty(k, dtype=np.int64)
+    fine_error, fine_limit = 0.0, np.inf
+    squares, picked = np.zeros(k, dtype=X.dtype), np.empty(k, dtype=np.int64)
     for i in range(len(rows)):
         if i + 1 < len(rows):
             prefetch(X[rows[i + 1]].ctypes.data, X.shape[1] * X.itemsize)
-        norm, error = _error(sketches[i], bounds)
+        norm = _square_norm(sketches[i])
         done[i] = norm + bounds[SQUARE] < bounds[OVERFLOW]  # false if it is not a number
         if not done[i]:
             continue
-        if len(fine):
-            finer = fine[i]
-            _, fine_error = _error(finer, fine_bounds)
-        known = scores[i], norm, bounds, error, finer, fine_centers, fine_bounds, fine_error
-        row = X[rows[i]], centers, *known, work, squares, picked
-        own[i], n_compared = _nearest(*row, (start, stop, 0, 0))
-        count += n_compared
-        done[i] = own[i] >= 0
-        if len(rival):
-            rival[i], n_compared = _nearest(*row, (0, start, stop, k))
-            count += n_compared
-            done[i] = done[i] and rival[i] >= 0
+        x, here, error = X[rows[i]], scores[i], _error(sketches[i], norm, bounds)
+        slack = bounds[SCORE] * (norm + bounds[SQUARE]) + bounds[SCORE_UNDERFLOW]
+        if has_fine:
+            fine_error = _error(fine[i], _square_norm(fine[i]), fine_bounds)
+        for side in range(2 if len(rival) else 1):
+            ranges = (0, start, stop, k) if side else (start, stop, 0, 0)
+            first = _smallest(here, ranges[0], ranges[1], -1)
+            first = _smallest(here, ranges[2], ranges[3], first)
+            best, near, following = first, np.float64(_square(x, centers[first])), np.inf
+            limit = _limit(near, norm, error, bounds, slack)
+            n = _candidates(here, ranges[0], ranges[1], limit, picked, 0)
+            n = _candidates(here, ranges[2], ranges[3], limit, picked, n)
+            if has_fine:
+                fine_limit = _fine_limit(near, fine_error, fine_bounds)
+                n = _sift(fine[i], fine_centers, fine_limit, picked, n, squares)
+            count += 1
+            for j in range(n):
+                at = picked[j]
+                if at == first or here[at] > limit or squares[j] > fine_limit:
+                    continue
+                square = np.float64(_square(x, centers[at]))
+                count += 1
+                if square < near:
+                    best, near, following = at, square, near
+                    limit = _limit(near, norm, error, bounds, slack)
+                    if has_fine:
+                        fine_limit = _fine_limit(near, fine_error, fine_bounds)
+                else:
+                    following = min(following, square)
+            largest = near * (1 + bounds[TIE]) + bounds[TIE_UNDERFLOW]
+            if not near < np.inf:
+                done[i] = False
+            elif not following > largest:
+                best = _first_of_ties(x, centers, here, limit, largest, ranges, work)
+            if side:
+                rival[i] = best
+            else:
+                own[i] = best
     return count

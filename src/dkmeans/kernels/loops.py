@@ -24,11 +24,13 @@ from dkmeans.kernels.medoid_loops import (
     swap_changes,
 )
 from dkmeans.kernels.prefetch import prefetch
+from dkmeans.kernels.register_sums import FEATURES_AT_ONCE, ROWS_AT_ONCE, add_products
 from dkmeans.kernels.rowhash import MIXER, ZERO_LIMIT
 from dkmeans.kernels.scan import scan, scan_few, scan_sparse, squared_distances, width
 
 __all__ = [
     "add_gaps",
+    "add_groups",
     "add_totals",
     "addition_changes",
     "describe_rows",
@@ -68,13 +70,29 @@ def sides(
     out: npt.NDArray[np.bool_],
 ) -> None:
     """Write whether each row lies beyond its group's midpoint, along the group's direction."""
-    for i in range(len(rows)):
-        row, group = X[rows[i]], groups[i]
-        middle, direction = middles[group], directions[group]
-        total = 0.0
-        for j in range(len(row)):
-            total += (np.float64(row[j]) - middle[j]) * direction[j]
-        out[i] = total > 0
+    d, size = X.shape[1], X.itemsize
+    double, side_by_side = middles.itemsize, X.strides[1] == size
+    side_by_side &= middles.strides[1] == double and directions.strides[1] == double
+    even = d - d % FEATURES_AT_ONCE if side_by_side else 0
+    places, totals = np.empty((3, ROWS_AT_ONCE), dtype=np.int64), np.zeros(ROWS_AT_ONCE)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        m = min(ROWS_AT_ONCE, len(rows) - start)
+        if even:
+            for i in range(start + ROWS_AT_ONCE, min(start + 2 * ROWS_AT_ONCE, len(rows))):
+                prefetch(X.ctypes.data + rows[i] * X.strides[0], d * size)
+            for r in range(ROWS_AT_ONCE):
+                i = start + min(r, m - 1)  # repeat the last row if there are too few
+                places[0, r] = X.ctypes.data + rows[i] * X.strides[0]
+                places[1, r] = middles.ctypes.data + groups[i] * middles.strides[0]
+                places[2, r] = directions.ctypes.data + groups[i] * directions.strides[0]
+            at = places[0].ctypes.data, places[1].ctypes.data, places[2].ctypes.data
+            add_products(X[0, 0], at[0], at[1], at[2], even, totals.ctypes.data)
+        for r in range(m):
+            row, group, total = X[rows[start + r]], groups[start + r], totals[r]
+            middle, direction = middles[group], directions[group]
+            for j in range(even, d):
+                total += (np.float64(row[j]) - middle[j]) * direction[j]
+            out[start + r] = total > 0
 
 
 @compiled
@@ -197,6 +215,17 @@ def add_totals(values: Floats, groups: Indices, units: Floats, out: Floats) -> N
                 piece = (rest + anchor) - anchor
                 out[s, g] += piece
                 rest -= piece
+
+
+@compiled
+def add_groups(sums: Floats, at: Indices, part: Floats, sign: float) -> None:
+    """Add the sums of some groups to those of all, without work arrays; see `kernels.tally`."""
+    n_slices, n_groups, d = part.shape
+    for s in range(n_slices):
+        for g in range(n_groups):
+            to, terms = sums[s, at[g]], part[s, g]
+            for j in range(d):
+                to[j] += sign * terms[j]
 
 
 @compiled

@@ -1,6 +1,6 @@
-"""Sums of squares in feature order, for several rows at once.
+"""Sums in feature order, for several rows at once.
 
-The reference adds squares one by one, so each addition waits for the previous one. Here each lane
+The reference adds terms one by one, so each addition waits for the previous one. Here each lane
 of a vector holds the sum of one row: the order within a row is kept, and the lanes run in parallel.
 """
 
@@ -21,14 +21,14 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), FEATURES_AT_ONCE)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_squares(
-    typing: Any, kind: Any, rows: Any, points: Any, d: Any, sums: Any
+    typing: Any, x: Any, c: Any, rows: Any, points: Any, d: Any, sums: Any
 ) -> tuple[Any, Callable[..., Any]]:
     """Sum squared differences of `ROWS_AT_ONCE` pairs of rows, each in feature order.
 
     Parameters
     ----------
-    kind : float
-        IN. Only its type matters: that of all numbers.
+    x, c : float
+        IN. Only their types matter: those of the numbers of rows and of points.
     rows, points : addresses of ROWS_AT_ONCE addresses of d numbers each
         IN.
     d : int
@@ -37,22 +37,85 @@ def add_squares(
         OUT.
     """
     whole, address = _types.intp, _types.uintp
-    signature = _types.void(kind, address, address, whole, address)
-    return signature, _generate
+    signature = _types.void(x, c, address, address, whole, address)
+
+    def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        _, _, rows, points, d, sums = args
+
+        def square(x: Any, c: Any) -> Any:
+            difference = b.fsub(x, c)
+            return b.fmul(difference, difference)
+
+        numbers = [_number(kind) for kind in signature.args[:2]]
+        _add_terms(b, list(zip((rows, points), numbers, strict=True)), square, d, sums)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
-def _generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
-    """Generate the code at the place of the call."""
-    _, rows, points, d, sums = args
-    number = ir.DoubleType() if signature.args[0] == _types.float64 else ir.FloatType()
-    lists = [b.inttoptr(address, _INDEX.as_pointer()) for address in (rows, points)]
-    starts = [
-        [
-            b.inttoptr(b.load(b.gep(addresses, [_INDEX(r)])), number.as_pointer())
-            for addresses in lists
-        ]
-        for r in range(ROWS_AT_ONCE)
-    ]
+@intrinsic  # type: ignore[untyped-decorator]
+def add_products(
+    typing: Any, x: Any, rows: Any, middles: Any, directions: Any, d: Any, sums: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """Sum (row - middle) times direction for `ROWS_AT_ONCE` rows, each in feature order.
+
+    Parameters
+    ----------
+    x : float
+        IN. Only its type matters: that of the numbers of rows.
+    rows : address of ROWS_AT_ONCE addresses of d numbers each
+        IN.
+    middles, directions : addresses of ROWS_AT_ONCE addresses of d numbers of type float64 each
+        IN.
+    d : int
+        Number of features, a multiple of `FEATURES_AT_ONCE`.
+    sums : address of ROWS_AT_ONCE numbers of type float64
+        OUT.
+    """
+    whole, address = _types.intp, _types.uintp
+    signature = _types.void(x, address, address, address, whole, address)
+
+    def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        _, rows, middles, directions, d, sums = args
+
+        def product(x: Any, middle: Any, direction: Any) -> Any:
+            return b.fmul(b.fsub(x, middle), direction)
+
+        double = ir.DoubleType()
+        lists = [(rows, _number(signature.args[0])), (middles, double), (directions, double)]
+        _add_terms(b, lists, product, d, sums)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _number(kind: Any) -> Any:
+    return ir.DoubleType() if kind == _types.float64 else ir.FloatType()
+
+
+def _add_terms(
+    b: Any, lists: list[tuple[Any, Any]], term: Callable[..., Any], d: Any, sums: Any
+) -> None:
+    """Generate a loop over features that sums terms.
+
+    Parameters
+    ----------
+    b : builder
+    lists : list of pairs
+        Lists of addresses, and the type of the numbers there.
+    term : callable
+        Generates the term of one number from each list.
+    d, sums : values
+    """
+    starts = []
+    for addresses, number in lists:
+        places = b.inttoptr(addresses, _INDEX.as_pointer())
+        starts.append(
+            [
+                b.inttoptr(b.load(b.gep(places, [_INDEX(r)])), number.as_pointer())
+                for r in range(ROWS_AT_ONCE)
+            ]
+        )
     before = b.block
     head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
     b.branch(head)
@@ -63,13 +126,17 @@ def _generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
     b.cbranch(b.icmp_signed("<", feature, d), body, after)
     b.position_at_end(body)
     for i, total in enumerate(totals):
-        squares = []
-        for pair in starts[FEATURES_AT_ONCE * i : FEATURES_AT_ONCE * (i + 1)]:
-            x, c = (_load_doubles(b, start, feature, number) for start in pair)
-            difference = b.fsub(x, c)
-            squares.append(b.fmul(difference, difference))
+        terms = [
+            term(
+                *(
+                    _load_doubles(b, places[r], feature, number)
+                    for places, (_, number) in zip(starts, lists, strict=True)
+                )
+            )
+            for r in range(FEATURES_AT_ONCE * i, FEATURES_AT_ONCE * (i + 1))
+        ]
         total.add_incoming(ir.Constant(_DOUBLES, [0.0] * FEATURES_AT_ONCE), before)
-        for column in _transpose(b, squares):
+        for column in _transpose(b, terms):
             total = b.fadd(total, column)
         totals[i].add_incoming(total, body)
     feature.add_incoming(b.add(feature, _INDEX(FEATURES_AT_ONCE)), body)
@@ -78,7 +145,6 @@ def _generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
     out = b.inttoptr(sums, _DOUBLES.as_pointer())
     for i, total in enumerate(totals):
         b.store(total, b.gep(out, [_INDEX(i)])).align = 8
-    return context.get_dummy_value()
 
 
 def _load_doubles(b: Any, start: Any, feature: Any, number: Any) -> Any:

@@ -41,7 +41,7 @@ def squared_distances(
 ) -> None:
     """Write the squared distances of some rows of `X`, each to the centre of its label."""
     d, size = X.shape[1], X.itemsize
-    side_by_side = X.strides[1] == size and centers.strides[1] == size and centers.itemsize == size
+    side_by_side = X.strides[1] == size and centers.strides[1] == centers.itemsize
     even = d - d % FEATURES_AT_ONCE if side_by_side else 0
     x_at, c_at = np.empty(ROWS_AT_ONCE, dtype=np.int64), np.empty(ROWS_AT_ONCE, dtype=np.int64)
     totals = np.zeros(ROWS_AT_ONCE)
@@ -54,8 +54,8 @@ def squared_distances(
                 i = start + min(r, m - 1)  # repeat the last row if there are too few
                 x_at[r] = X.ctypes.data + rows[i] * X.strides[0]
                 c_at[r] = centers.ctypes.data + labels[i] * centers.strides[0]
-            addresses = x_at.ctypes.data, c_at.ctypes.data
-            add_squares(centers[0, 0], addresses[0], addresses[1], even, totals.ctypes.data)
+            addresses = x_at.ctypes.data, c_at.ctypes.data, totals.ctypes.data
+            add_squares(X[0, 0], centers[0, 0], addresses[0], addresses[1], even, addresses[2])
         for r in range(m):
             row, center, total = X[rows[start + r]], centers[labels[start + r]], totals[r]
             for j in range(even, d):

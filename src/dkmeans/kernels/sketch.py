@@ -42,7 +42,7 @@ CHUNK_ROWS = 256
 PROBE_ROWS = 32  # rows that show whether the search pays
 CHUNK_SCORES = 1 << 18
 MIN_CANDIDATES = 4  # per row, below which the search always pays
-MAX_CANDIDATE_SHARE = 0.125  # of the centres; above it, comparing with all centres is faster
+MAX_CANDIDATE_SHARE = 0.25  # of the centres; above it, comparing with all centres is faster
 
 # Positions in the bounds that the compiled search needs.
 SCALE = 0  # of sketches

@@ -39,7 +39,10 @@ def add_sums(sums: Floats, at: Indices, part: Summed, sign: int = 1) -> None:
         IN. 1 or -1.
     """
     if not isinstance(part, Scattered):
-        side_by_side = len(at) == at[-1] + 1 - at[0]
+        side_by_side, loops = len(at) == at[-1] + 1 - at[0], loops_in_use()
+        if loops is not None and not side_by_side:
+            loops.add_groups(sums, at, np.ascontiguousarray(part), float(sign))
+            return
         those = slice(at[0], at[-1] + 1) if side_by_side else at
         if sign > 0:
             sums[:, those] += part
