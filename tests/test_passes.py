@@ -330,6 +330,27 @@ def test_the_log_stays_short(data):
     assert log.tasks()[0] is relabel
 
 
+def test_the_log_has_one_of_passes_that_set_new_labels(data):
+    dense = data[0].toarray() if sp.issparse(data[0]) else data[0]
+    prototypes = Prototypes(dense[:3], np.arange(3), np.arange(3))
+    log, own = ReplayLog(), [assignment.AssignOwn(prototypes) for _ in range(4)]
+    won = margin_sums.SumWon(1, np.arange(3), np.ones(3, dtype=bool))
+    log.add(own[0])
+    log.add(assignment.KeepCells())  # of the first one
+    log.add(own[1])
+    log.add(margin_search.FindMargins(prototypes, 1))
+    log.add(own[2])
+    log.add(won)
+    log.add(own[3])
+    names = [type(task).__name__ for task in log.tasks()]
+    assert names == ["AssignOwn", "KeepCells", "FindMargins", "AssignOwn", "SumWon", "AssignOwn"]
+    assert [task for task in log.tasks() if isinstance(task, assignment.AssignOwn)] == [
+        own[0],
+        own[2],
+        own[3],
+    ]
+
+
 def test_sums_of_sparse_rows_travel_without_their_zeros():
     sums = np.zeros((2, 30, 2000))
     sums[0, 3, 5], sums[1, 29, 1999] = 0.1, -7e-300

@@ -131,7 +131,7 @@ class AssignOwn(GroupSumsPass):
         positive weight go.
     """
 
-    effect = Effect.AMENDS_CELLS
+    effect = Effect.RELABELS
 
     prototypes: Prototypes
     changes_only: bool = False
