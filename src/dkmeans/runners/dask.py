@@ -133,7 +133,7 @@ class Crew:
         else:
             found = self._run_in_groups(TakeResult(number, task, next(self._calls)))
         self._sets[number].log.add(task)
-        return merge_all(task, itertools.chain(*found))
+        return merge_all(task, _taken_out(found))
 
     def exchange(self, number: int, task: Exchange[R]) -> R:
         """Compare the rows of a set: each worker settles one range of hashes."""
@@ -434,6 +434,14 @@ class DaskRunner:
 def threads_per_worker(client: Client) -> int:
     """Return the smallest number of threads that a worker has."""
     return int(min(client.nthreads().values(), default=1))
+
+
+def _taken_out(lists: list[list[R]]) -> Iterator[R]:
+    """Iterate over the results in lists, which are emptied, so that merged ones are freed."""
+    while lists:
+        some = lists.pop(0)
+        while some:
+            yield some.pop(0)
 
 
 def _same(request: Request[R]) -> RequestFor[R]:
