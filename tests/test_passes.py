@@ -13,6 +13,7 @@ from parted import parts_of
 
 from dkmeans.exact.grids import Grids, Scale
 from dkmeans.exact.group_sums import GroupSums
+from dkmeans.exact.sparse_sums import SparseSums
 from dkmeans.geometry import Euclidean, Learned
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.passes import (
@@ -40,7 +41,7 @@ from dkmeans.prototypes import Prototypes
 from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
-from dkmeans.runners.merging import MERGE_BATCH, merge_all
+from dkmeans.runners.merging import MERGE_BATCH, merge_all, n_bytes
 from dkmeans.runners.replay import ReplayLog
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
@@ -273,6 +274,16 @@ def test_results_are_merged_in_batches(n_results):
     terms = (np.full(2, 1.0) for _ in range(n_results))
     assert merge_all(Count(np.ones(1)), terms).tolist() == [n_results] * 2
     assert most <= MERGE_BATCH
+
+
+def test_all_arrays_of_a_result_count():
+    dense = GroupSums(np.arange(30), np.ones((2, 30)), np.zeros((2, 30, 50)), np.ones((1, 30)))
+    sparse = replace(dense, sums=SparseSums.of_dense(dense.sums + 1.0))
+    assert n_bytes(np.ones(7)) == 56
+    assert n_bytes(dense) == 240 + 480 + 24_000 + 240
+    assert n_bytes(sparse) == 960 + sparse.sums.nbytes
+    assert n_bytes(assignment.Assigned(dense, 5, 1.0)) == n_bytes(dense)
+    assert n_bytes([dense, sparse, None]) == n_bytes(dense) + n_bytes(sparse)
 
 
 def test_the_log_rebuilds_the_state_at_any_moment(data):
