@@ -64,6 +64,8 @@ class Machine:
         Bytes per second from or to one process, with packing and unpacking.
     end : float
         Seconds of the driver after the last call.
+    forwards : bool
+        Whether requests go to one worker of each group, which sends them on. Fits do not do so.
     """
 
     n_workers: int
@@ -73,6 +75,7 @@ class Machine:
     dispatch: float = 0.0
     bandwidth: float = math.inf
     end: float = 0.0
+    forwards: bool = False
 
 
 @dataclass
@@ -123,16 +126,30 @@ class Simulation:
             exchange = rows * step.exchanged * (1 - 1 / m.n_workers) / m.bandwidth
         asked = m.dispatch + step.sent / m.bandwidth
         is_tree = m.n_workers >= MIN_TREE_WORKERS and step.back > 0
+        way = m.latency / 2  # there or back
 
         def arrive(now):
             self._at(self._cores.serve(now, work), answer)
 
         def answer(now):
-            ready = now + exchange + m.latency / 2
+            ready = now + exchange + way
             self._at(ready, (lambda when: None) if is_tree else self._collect(step))
 
-        for _ in range(m.n_workers):
-            self._at(self._driver.serve(self.now, asked) + m.latency / 2, arrive)
+        def forward(size):
+            def event(now):
+                leader = Server()
+                for number in range(size):  # the last one is the leader itself
+                    is_other = number < size - 1
+                    sent = leader.serve(now, asked) + way if is_other else leader.serve(now, 0.0)
+                    self._at(sent, arrive)
+
+            return event
+
+        n_asked = round(m.n_workers**0.5) if m.forwards and is_tree else m.n_workers
+        for number in range(n_asked):
+            size = len(range(number, m.n_workers, n_asked))
+            event = forward(size) if size > 1 else arrive
+            self._at(self._driver.serve(self.now, asked) + way, event)
         self._drain()
         if is_tree:
             self._merge_in_groups(step)

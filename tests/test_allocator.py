@@ -5,6 +5,7 @@ import gc
 from dkmeans.runners.allocator import (
     DEFAULT_MMAP_BYTES,
     KEPT_BYTES,
+    LARGE_BYTES,
     M_MMAP_THRESHOLD,
     M_TRIM_THRESHOLD,
     MOST_MMAP_BYTES,
@@ -55,3 +56,13 @@ def test_processes_that_reuse_memory_and_other_libraries_are_left_alone(monkeypa
     assert not library.calls
     monkeypatch.setenv(VARIABLE, "65536")
     Allocator(object).keep_memory_for(User())
+
+
+def test_memory_is_returned_after_large_results():
+    library = Library()
+    allocator = Allocator(lambda: library)
+    allocator.trim_after(LARGE_BYTES - 1)
+    assert not library.calls
+    allocator.trim_after(LARGE_BYTES)
+    assert library.calls == [0]
+    Allocator(object).trim_after(LARGE_BYTES)

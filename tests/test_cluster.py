@@ -212,8 +212,9 @@ def test_values_that_will_not_do_are_told_by_name(request, labelled, with_cluste
     def refused(match, name, value):
         bad = frame.copy()
         bad.loc[100, name] = value
-        with pytest.raises(SourceError, match=match):
+        with pytest.raises(SourceError, match=match) as raised:
             grown(9).fit(dd.from_pandas(bad, npartitions=3), "kind", "weight")
+        assert "worker" not in str(raised.value.__context__), "that there is no task is no error"
 
     refused(r"partition 2: .* NaN in row 0, column 'width'", "width", np.nan)
     refused(r"partition 2: sample_weight has -1.0 at row 0", "weight", -1.0)

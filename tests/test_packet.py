@@ -1,6 +1,7 @@
 """What is sent to workers and back: the same values, in few bytes."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from dkmeans.exact.packed import MIN_PACKED, Packed, unpacked
 from dkmeans.runners.dask_requests import RunPass, Shared
 from dkmeans.runners.dask_worker import Answer
 from dkmeans.runners.packet import Packet
+from dkmeans.runners.worker_proxy import WorkerProxy
 
 
 def sparse_array(dtype, n_values=100, shape=(4, MIN_PACKED)):
@@ -85,3 +87,27 @@ def test_answers_with_results_or_errors():
     found = pickle.loads(pickle.dumps(Answer(ValueError("no"), [])))
     assert str(found.error) == "no"
     assert found.results == []
+
+
+class Holding:
+    """Answers in this process, and keeps what it was called with, as Dask's cycles do."""
+
+    def __init__(self):
+        self.called_with = []
+
+    def answer(self, request):
+        self.called_with.append(request)
+        return self
+
+    def result(self, timeout):
+        return Answer(None, [pickle.loads(pickle.dumps(self.called_with[-1]))])
+
+
+def test_requests_are_dropped_once_they_are_answered():
+    holder, request = Holding(), RunPass(0, "task")
+    worker = WorkerProxy([0], None)
+    worker._actor = holder
+    wait_for = worker.ask(request)
+    assert sys.getrefcount(request) == 3  # here, in the letter and as the argument of this call
+    assert wait_for() == request
+    assert sys.getrefcount(request) == 2

@@ -13,6 +13,7 @@ from parted import parts_of
 
 from dkmeans.exact.grids import Grids, Scale
 from dkmeans.exact.group_sums import GroupSums
+from dkmeans.exact.sparse_sums import SparseSums
 from dkmeans.geometry import Euclidean, Learned
 from dkmeans.kernels.rowhash import hash_rows
 from dkmeans.passes import (
@@ -40,7 +41,7 @@ from dkmeans.prototypes import Prototypes
 from dkmeans.runners.disk_budget import DiskBudget
 from dkmeans.runners.encoding import encode
 from dkmeans.runners.local import LocalRunner
-from dkmeans.runners.merging import MERGE_BATCH, merge_all
+from dkmeans.runners.merging import MERGE_BATCH, merge_all, n_bytes
 from dkmeans.runners.replay import ReplayLog
 from dkmeans.runners.shelf import Shelf
 from dkmeans.runners.sweep import SweepRunner
@@ -275,6 +276,16 @@ def test_results_are_merged_in_batches(n_results):
     assert most <= MERGE_BATCH
 
 
+def test_all_arrays_of_a_result_count():
+    dense = GroupSums(np.arange(30), np.ones((2, 30)), np.zeros((2, 30, 50)), np.ones((1, 30)))
+    sparse = replace(dense, sums=SparseSums.of_dense(dense.sums + 1.0))
+    assert n_bytes(np.ones(7)) == 56
+    assert n_bytes(dense) == 240 + 480 + 24_000 + 240
+    assert n_bytes(sparse) == 960 + sparse.sums.nbytes
+    assert n_bytes(assignment.Assigned(dense, 5, 1.0)) == n_bytes(dense)
+    assert n_bytes([dense, sparse, None]) == n_bytes(dense) + n_bytes(sparse)
+
+
 def test_the_log_rebuilds_the_state_at_any_moment(data):
     """In memory and block by block, where one sweep is enough."""
     X = data[0]
@@ -328,6 +339,27 @@ def test_the_log_stays_short(data):
         "Rename",
     ]
     assert log.tasks()[0] is relabel
+
+
+def test_the_log_has_one_of_passes_that_set_new_labels(data):
+    dense = data[0].toarray() if sp.issparse(data[0]) else data[0]
+    prototypes = Prototypes(dense[:3], np.arange(3), np.arange(3))
+    log, own = ReplayLog(), [assignment.AssignOwn(prototypes) for _ in range(4)]
+    won = margin_sums.SumWon(1, np.arange(3), np.ones(3, dtype=bool))
+    log.add(own[0])
+    log.add(assignment.KeepCells())  # of the first one
+    log.add(own[1])
+    log.add(margin_search.FindMargins(prototypes, 1))
+    log.add(own[2])
+    log.add(won)
+    log.add(own[3])
+    names = [type(task).__name__ for task in log.tasks()]
+    assert names == ["AssignOwn", "KeepCells", "FindMargins", "AssignOwn", "SumWon", "AssignOwn"]
+    assert [task for task in log.tasks() if isinstance(task, assignment.AssignOwn)] == [
+        own[0],
+        own[2],
+        own[3],
+    ]
 
 
 def test_sums_of_sparse_rows_travel_without_their_zeros():

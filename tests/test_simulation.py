@@ -63,6 +63,17 @@ def test_rows_that_are_exchanged_go_in_parallel():
     assert seconds([step], 1000, Machine(4, 4, bandwidth=1000.0)) == pytest.approx(1.5)
 
 
+def test_requests_that_are_sent_on():
+    step = Step("a", 0.5, 0.0, None, 0.0, 1.0)  # and the results of ten groups of ten
+    machine = Machine(100, 100, dispatch=0.01)
+    groups = 10 * 0.01
+    assert seconds([step], 100, machine) == pytest.approx(100 * 0.01 + 0.5 + groups)
+    sent_on = replace(machine, forwards=True)
+    assert seconds([step], 100, sent_on) == pytest.approx((10 + 9) * 0.01 + 0.5 + groups)
+    few = replace(machine, n_workers=4, cores=4)
+    assert seconds([step], 100, replace(few, forwards=True)) == seconds([step], 100, few)
+
+
 def test_what_limits_a_fit():
     machine = Machine(16, 16, latency=1e-3, dispatch=1e-4, bandwidth=1e9)
     whole, saved = simulate(STEPS, 10**9, machine)

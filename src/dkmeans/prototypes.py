@@ -28,4 +28,5 @@ class Prototypes:
 
     def in_order(self) -> Self:
         """Sort the prototypes by (class, id)."""
-        return self.take(np.lexsort((self.ids, self.classes)))
+        order = np.lexsort((self.ids, self.classes))
+        return self if np.array_equal(order, np.arange(len(self))) else self.take(order)

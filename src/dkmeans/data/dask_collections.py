@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -30,15 +30,16 @@ def room_for_tasks() -> Iterator[None]:
         return
     from distributed import rejoin, secede
 
-    try:
+    has_left = False
+    # There is no task, or one that has done so before.
+    with suppress(ValueError, AttributeError, KeyError):
         secede()
-    except (ValueError, AttributeError, KeyError):  # no task, or one that has done so before
-        yield
-        return
+        has_left = True
     try:
         yield
     finally:
-        rejoin()
+        if has_left:
+            rejoin()
 
 
 class DaskBlocks(BlockSource):

@@ -4,7 +4,7 @@ A pass over one part of the rows returns `GroupSums`. Those of several parts are
 rounding, and read as a `Tally` by cell and class.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -215,9 +215,14 @@ class Tally:
     def means(self) -> Floats:
         """Mean S / N of each group."""
         found = np.zeros(self.sums.shape[1:])
-        for some, sums in dense_chunks(self.sums):
-            found[some] = ratio(sums, self.weights[:, some, None])
+        for some, means in self.mean_chunks():
+            found[some] = means
         return found
+
+    def mean_chunks(self) -> Iterator[tuple[slice, Floats]]:
+        """Iterate over the means of some groups at a time; of all, where sums are an array."""
+        for some, sums in dense_chunks(self.sums):
+            yield some, ratio(sums, self.weights[:, some, None])
 
 
 def _difference(one: Sums, two: Sums) -> Sums:

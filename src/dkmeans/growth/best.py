@@ -308,7 +308,7 @@ def _halves(run: Run, groups: Tally) -> Tally:
     rows, middles = run.rows, groups.means
     codes = groups.cells * rows.n_classes + groups.classes
     farthest, _ = rows.pick(codes, middles, farthest=True)
-    halves = rows.tally_sides(codes, middles, farthest.astype(np.float64) - middles)
+    halves = rows.tally_sides(codes, middles, farthest - middles)  # in float64
     large = see_cells(halves, run.rules).large
     count = np.bincount(halves.cells[large], minlength=int(groups.cells.max(initial=0)) + 1)
     return halves.take(np.flatnonzero(count[halves.cells] == 2))
@@ -397,17 +397,22 @@ def _without_harmful(field: Field, children: Children, n_before: int) -> Childre
 
 
 def _moved(run: Run, children: Children, tally: Tally, step: float = 1.0) -> Children:
-    centers, points = children.centers.copy(), tally.means
-    if step != 1:
-        here = centers[tally.cells].astype(np.float64)
-        points = here + step * (points - here)
-    centers[tally.cells] = run.rules.geometry.centers(points, run.rows.dtype)
+    centers = children.centers.copy()
+    for some, points in tally.mean_chunks():  # means of all groups would take much memory
+        cells = tally.cells[some]
+        if step != 1:
+            here = centers[cells].astype(np.float64)
+            points = here + step * (points - here)
+        centers[cells] = run.rules.geometry.centers(points, run.rows.dtype)
     return replace(children, centers=centers)
 
 
 def _centers(run: Run, groups: Tally) -> npt.NDArray[np.floating]:
     """Return the means of groups, as centres."""
-    return run.rules.geometry.centers(groups.means, run.rows.dtype)
+    centers = np.empty(groups.sums.shape[1:], dtype=run.rows.dtype)
+    for some, means in groups.mean_chunks():
+        centers[some] = run.rules.geometry.centers(means, run.rows.dtype)
+    return centers
 
 
 def _is_same(prototypes: Prototypes, children: Children) -> bool:

@@ -278,7 +278,9 @@ class Run:
         new = np.flatnonzero(is_new)
         new = new[np.lexsort((ids[new], children.classes[new]))]
         ids[new] = self.tree.birth(ids[new], children.classes[new], number)
-        centers = children.centers + children.centers.dtype.type(0)  # no -0.0: CSR has none
+        centers = children.centers
+        if (np.signbit(centers) & (centers == 0)).any():
+            centers = centers + centers.dtype.type(0)  # no -0.0: CSR has none
         return Prototypes(centers, children.classes, ids).in_order(), ids
 
     def _state(

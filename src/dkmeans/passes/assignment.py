@@ -91,7 +91,9 @@ class Assign(Pass[Assigned]):
                 part, last.centers, last.squares, centers, self.came_from, previous, labels, squares
             )
         assign_to_nearest(part, centers, labels, squares, rest)
-        after = replace(state, cells=CellState(labels, previous, squares, centers), pruning=None)
+        # Only the search of dense rows uses them again, and those of sparse rows are large.
+        known = None if sp.issparse(part.X) else centers
+        after = replace(state, cells=CellState(labels, previous, squares, known), pruning=None)
         changed = labels != previous
         moved = int(np.count_nonzero(changed if part.active is None else changed & part.active))
         codes = group_codes(part, after)
@@ -131,7 +133,7 @@ class AssignOwn(GroupSumsPass):
         positive weight go.
     """
 
-    effect = Effect.AMENDS_CELLS
+    effect = Effect.RELABELS
 
     prototypes: Prototypes
     changes_only: bool = False

@@ -24,6 +24,7 @@ class Effect(Enum):
 
     NONE = auto()  # nothing that a replay has to repeat
     AMENDS_CELLS = auto()  # until the next pass that assigns all rows
+    RELABELS = auto()  # the same, with new labels that do not depend on those before
     ASSIGNS_ALL = auto()  # new cells, which depend on the cells before only by `previous`
     KEEPS_CELLS = auto()  # keeps the cells as they are
     RESTORES_CELLS = auto()  # returns to the cells that were kept

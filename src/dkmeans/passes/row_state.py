@@ -53,7 +53,8 @@ class CellState:
     squares : array of shape (n,)
         Squared distances to the prototype.
     centers : array of shape (k, d) or None
-        Of the prototypes that labels refer to; None before the first assignment.
+        Of the prototypes that labels refer to; None before the first assignment, and for sparse
+        rows.
     """
 
     labels: Indices

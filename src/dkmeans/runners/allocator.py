@@ -9,6 +9,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -17,6 +18,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from malloc.h of the GNU C librar
 DEFAULT_MMAP_BYTES = 128 << 10  # of the C library, where the variable is set
 MOST_MMAP_BYTES = 32 << 20  # the largest that it accepts on all systems
 KEPT_BYTES = 1 << 30  # freed memory that a worker keeps during a fit, at most
+LARGE_BYTES = 1 << 24  # of a result, from which freed memory is returned nevertheless
 
 
 class Allocator:
@@ -46,6 +48,16 @@ class Allocator:
                 library.mallopt(M_MMAP_THRESHOLD, MOST_MMAP_BYTES)
                 library.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
         weakref.finalize(user, self._restore, library, int(os.environ[VARIABLE]))
+
+    def trim_after(self, n_bytes: int) -> None:
+        """Return freed memory to the system after a large result: it took several times as much.
+
+        Pages in the middle of the heap are returned, too. Faults of the next pass take far less
+        time than such a result.
+        """
+        if n_bytes >= LARGE_BYTES:
+            with suppress(AttributeError, OSError, TypeError):  # other C libraries lack it
+                self._library().malloc_trim(0)
 
     def _restore(self, library: Any, trim_bytes: int) -> None:
         with self._lock:

@@ -21,6 +21,7 @@ from dkmeans.kernels.block import Floats
 from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.passes.contract import AnyPass, Derivation, Exchange, Pass
 from dkmeans.passes.part import Setting
+from dkmeans.runners.allocator import allocator
 from dkmeans.runners.dask_requests import (
     FIRST_SET,
     AskPartitions,
@@ -40,7 +41,7 @@ from dkmeans.runners.dask_requests import (
     TakeResult,
 )
 from dkmeans.runners.dask_worker import Holder, Request
-from dkmeans.runners.merging import merge_all
+from dkmeans.runners.merging import merge_all, n_bytes
 from dkmeans.runners.partitions import Partitions, balance
 from dkmeans.runners.replay import ReplayLog
 from dkmeans.runners.worker_proxy import POLL_S, AnyFuture, ClusterError, LostError, WorkerProxy
@@ -133,7 +134,9 @@ class Crew:
         else:
             found = self._run_in_groups(TakeResult(number, task, next(self._calls)))
         self._sets[number].log.add(task)
-        return merge_all(task, itertools.chain(*found))
+        result = merge_all(task, _taken_out(found))
+        allocator.trim_after(n_bytes(result))
+        return result
 
     def exchange(self, number: int, task: Exchange[R]) -> R:
         """Compare the rows of a set: each worker settles one range of hashes."""
@@ -434,6 +437,14 @@ class DaskRunner:
 def threads_per_worker(client: Client) -> int:
     """Return the smallest number of threads that a worker has."""
     return int(min(client.nthreads().values(), default=1))
+
+
+def _taken_out(lists: list[list[R]]) -> Iterator[R]:
+    """Iterate over the results in lists, which are emptied, so that merged ones are freed."""
+    while lists:
+        some = lists.pop(0)
+        while some:
+            yield some.pop(0)
 
 
 def _same(request: Request[R]) -> RequestFor[R]:

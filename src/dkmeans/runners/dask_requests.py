@@ -18,9 +18,10 @@ from dkmeans.kernels.tally import TotalsGrid
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.contract import AnyPass, Derivation, Exchange, HashedRows, Pass
 from dkmeans.passes.part import Part, Setting
+from dkmeans.runners.allocator import allocator
 from dkmeans.runners.dask_worker import Codes, Holdings, Inspect, Peer, Request
 from dkmeans.runners.local import LocalRunner
-from dkmeans.runners.merging import merge_all
+from dkmeans.runners.merging import merge_all, n_bytes
 from dkmeans.runners.packet import Packet
 
 R = TypeVar("R")
@@ -180,7 +181,9 @@ class RunPass(Request[list[R]]):
         """Return the merged result in a list, which is empty if there are no parts."""
         runner = holdings.sets[self.number]
         with single_threaded_blas:
-            return [runner.run(self.task)] if runner.parts else []
+            found = [runner.run(self.task)] if runner.parts else []
+        allocator.trim_after(n_bytes(found))
+        return found
 
 
 @dataclass(frozen=True)

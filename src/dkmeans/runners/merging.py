@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dkmeans.exact.sparse_sums import SparseSums
+from dkmeans.exact.record import Record
 from dkmeans.passes.contract import Exchange, HashedRows, Pass
 
 R = TypeVar("R")
@@ -21,7 +21,7 @@ def merge_all(task: Pass[R], results: Iterable[R]) -> R:
         pending.append(result)
         del result  # so that it is freed once it is merged
         many = len(pending) == MERGE_BATCH
-        if many or (len(pending) > 1 and sum(map(_size, pending)) > MERGE_BYTES):
+        if many or (len(pending) > 1 and n_bytes(pending) > MERGE_BYTES):
             pending = [task.merge(pending)]
     return task.merge(pending)
 
@@ -36,7 +36,10 @@ def settle_all(task: Exchange[R], parts: Iterable[HashedRows]) -> R:
     )
 
 
-def _size(result: object) -> int:
-    """Return the bytes of the arrays of a result, or of the record that it is."""
-    values = vars(result).values() if hasattr(result, "__dict__") else (result,)
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray | SparseSums))
+def n_bytes(result: object) -> int:
+    """Return the bytes of the arrays of a result, or of several."""
+    if isinstance(result, np.ndarray):
+        return result.nbytes
+    if isinstance(result, Record):
+        return sum(map(n_bytes, vars(result).values()))
+    return sum(map(n_bytes, result)) if isinstance(result, list) else 0

@@ -8,7 +8,8 @@ class ReplayLog:
     """Passes that changed the row state, without those that no longer matter.
 
     Cells depend on the last pass that assigned all rows, and previous cells on the one before, so
-    the last two such passes suffice.
+    the last two such passes suffice. Of passes in a row that set new labels, each with its
+    prototypes, the last one suffices.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,8 @@ class ReplayLog:
             assert kept is not None, "no cells were kept"
             self._tasks[kept:] = _lasting(self._tasks[kept:])
         elif task.effect is not Effect.NONE:
+            if task.effect is Effect.RELABELS:
+                self._drop_labels()
             self._tasks.append(task.archived(on_disk))
             if task.effect is Effect.ASSIGNS_ALL and self._last_kept() is None:
                 self._shorten()
@@ -34,6 +37,15 @@ class ReplayLog:
         """Return the position of the pass that kept the cells, unless they were restored."""
         found = [i for i, task in enumerate(self._tasks) if task.effect is Effect.KEEPS_CELLS]
         return found[-1] if found else None
+
+    def _drop_labels(self) -> None:
+        """Remove the last pass that changed the cells if it only set labels."""
+        for at in reversed(range(len(self._tasks))):
+            effect = self._tasks[at].effect
+            if effect is Effect.RELABELS:
+                del self._tasks[at]
+            if effect is not Effect.LASTING:
+                return
 
     def _shorten(self) -> None:
         """Remove all passes before the second to last one that assigned all rows."""

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from dkmeans.runners.dask_worker import Peer, Pending, Request
+from dkmeans.runners.dask_worker import Holdings, Peer, Pending, Request
 
 R = TypeVar("R")
 POLL_S = 5.0  # seconds after which to check whether an answer can still come
@@ -35,6 +35,33 @@ class AnyFuture(Protocol):
         """Return what went wrong."""
 
 
+class Letter(Request[R]):
+    """A request on its way: what the worker gets is the request itself.
+
+    Dask's calls of actors are in reference cycles, which hold their arguments until the next
+    garbage collection: a letter is emptied once it is answered.
+    """
+
+    def __init__(self, request: Request[R]) -> None:
+        self._request: Request[R] | None = request
+
+    def execute(self, holdings: Holdings) -> R:
+        """Execute the request."""
+        assert self._request is not None, "it has been answered"
+        return self._request.execute(holdings)
+
+    def empty(self) -> None:
+        """Drop the request."""
+        self._request = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self._request,)
+
+
+def _opened(request: Request[R]) -> Request[R]:
+    return request
+
+
 class WorkerProxy:
     """Partitions that one worker holds.
 
@@ -54,11 +81,12 @@ class WorkerProxy:
 
     def ask(self, request: Request[R]) -> Callable[[], R]:
         """Start a call, and return a function that waits for its result."""
+        letter = Letter(request)
         try:
-            pending = self.peer.answer(request)
+            pending = self.peer.answer(letter)
         except Exception as problem:
             return partial(raise_lost, problem)
-        return partial(self._result, pending)
+        return partial(self._result, letter, pending)
 
     @property
     def peer(self) -> Peer:
@@ -73,7 +101,7 @@ class WorkerProxy:
         while self.future.status == "finished" and time.monotonic() < end:
             time.sleep(0.01)
 
-    def _result(self, pending: Pending[R]) -> R:
+    def _result(self, letter: Letter[R], pending: Pending[R]) -> R:
         while True:
             try:
                 answer = pending.result(timeout=POLL_S)
@@ -84,6 +112,7 @@ class WorkerProxy:
                     raise LostError("no answer") from problem
             except Exception as problem:
                 raise LostError(str(problem)) from problem
+        letter.empty()
         if answer.error is not None:
             raise answer.error
         return answer.results[0]
