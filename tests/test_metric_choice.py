@@ -84,6 +84,28 @@ def test_the_unit_of_one_feature_does_not_decide(trials):
     assert not trials
 
 
+def test_few_rows_of_many_features_are_compared_too(trials):
+    X = rng.normal(size=(120, 150))
+    y = np.arange(120) % 3
+    X[:, :5] += 4 * y[:, None]  # all features have much the same unit
+    model = DiscriminativeKMeans(3).fit(X, y)
+    assert model.metric_ == "euclidean"
+    assert trials
+    trials.clear()
+    assert DiscriminativeKMeans(3).fit(X[:, :100], y).metric_ == "learned"
+    assert not trials
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 21])
+def test_the_fewest_rows_of_many_features_can_be_fitted(n):
+    X = rng.normal(size=(n, 30))
+    for n_classes in {1, 2, n // 2, n} - {0}:
+        y = np.arange(n) % n_classes
+        model = DiscriminativeKMeans().fit(X, y)
+        assert (model.predict(X) == y).mean() >= 1 / n_classes
+
+
 def test_a_question_about_rows_does_not_change_them(monkeypatch):
     ask, settings = module._is_alike, []
 

@@ -8,7 +8,9 @@ is no trial: the metric is learned. But if nearly all values of this feature are
 comes from a few rows that are far from all others, which says nothing of units.
 
 Nor is there a trial of fewer rows than it needs, which would show nothing. The metric of a whole
-fit is learned then, carefully. But if these are only the first rows, the metric is kept for all
+fit is learned then, carefully, as the features of small tables mostly differ in their units. But
+if there are more features than rows, learning mostly overfits, and a trial of few rows is better
+than none. And if these are only the first rows, the metric is kept for all
 that will come. A projection that was learned from few rows would suit those badly, so rows are
 compared as they are, unless one feature has most of the variance.
 
@@ -47,6 +49,7 @@ PROTOTYPES_PER_CLASS = 4
 ALIKE_DEVIATIONS = 0.5  # from the mean, in which values are alike
 ALIKE_SHARE = 0.9
 MIN_DOMINATED_ROWS = 10  # distinct ones; fewer have a feature of most variance by chance
+MIN_WIDE_ROWS = 20  # distinct ones for a trial, if there are more features
 COLLAPSED_RATIO = 2  # of distinct rows to distinct images
 PASSES = 12  # at most
 SMALL_STEP_PASSES = 20
@@ -125,7 +128,8 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     if _is_dominated(rows, geometry):
         return False
     n_distinct = int(rows.count_items().sum())
-    if n_distinct < MIN_ROWS:
+    is_wide = n_distinct < len(geometry.scale)
+    if n_distinct < (MIN_WIDE_ROWS if is_wide else MIN_ROWS):
         with rows.as_read():  # next to a very distant row, all others have one image
             return rows.count_distinct() > COLLAPSED_RATIO * n_distinct
     with ExitStack() as ending:
