@@ -5,6 +5,7 @@
     python benchmarks/metric.py --only "as it is" Euclidean
     python benchmarks/metric.py --targets               # errors to be reached: some minutes
     python benchmarks/metric.py --targets "digits 40"   # one of them
+    python benchmarks/metric.py --ranks                 # largest ranks for many features
 
 Each variant changes one constant of the algorithm. Rows are in their own units, but standardised
 for Euclidean distances. Errors are means over stratified 80/20 splits, in %. The last lines are the
@@ -13,6 +14,7 @@ of that, and the seconds of processor time of all fits. A variant is worse than 
 is if it adds more than two standard errors. These are somewhat too small, as splits share rows.
 
 `--targets` compares the learned metric with Euclidean refinement, by error and by processor time.
+`--ranks` does the same for several largest ranks, on sets of more than 256 features.
 "relevant columns" is the curved border with nothing but the three columns that define it, and
 "five times the passes" refines it five times as long. Their errors are close to that on all 64
 columns: with so many prototypes, there is little left for a metric to gain.
@@ -188,6 +190,64 @@ def compare_with_targets(names, folder):
     print_result({"targets": found})
 
 
+def many_features(folder):
+    """Functions that make sets of many features, and numbers of prototypes, by name."""
+    found = {
+        "500 features, 5 classes": (lambda: _wide(500, 5, n_redundant=50, class_sep=1.5), 40),
+        "1000 features, 3 classes": (lambda: _wide(1000, 3, n_redundant=0, class_sep=1.0), 30),
+    }
+    if folder is not None:
+        found |= {
+            "Yale B": (lambda: yale_faces(folder), 304),
+            "Fashion, 4000 rows": (lambda: _fashion(folder, 4000), 100),
+        }
+    return found
+
+
+def _wide(n_features, n_classes, **about):
+    about |= {"n_informative": 15, "n_classes": n_classes, "random_state": 1}
+    return make_classification(2500, n_features, **about)
+
+
+def _fashion(folder, n):
+    fashion = np.load(folder / "fashion_mnist.npz")
+    return fashion["images"][:n].reshape(n, -1).astype(np.float32), fashion["y"][:n]
+
+
+def compare_ranks(folder):
+    """Print errors and times by largest rank, for three splits."""
+    ranks, found = (64, 128, 256), {}
+    print(f"{'':<28}" + "".join(f"{f'rank {rank}':>18}" for rank in ranks))
+    for name, (make, k) in many_features(folder).items():
+        X, y = make()
+        errors, seconds = defaultdict(list), defaultdict(float)
+        for seed in range(3):
+            parts = train_test_split(
+                np.arange(len(y)), test_size=0.2, stratify=y, random_state=seed
+            )
+            about = k, X, y, *parts
+            _, taken = _fit_in_own_units("euclidean", *about, (), "Yale")
+            seconds["euclidean"] += taken
+            for rank in ranks:
+                constants = [
+                    (start_metric, which, rank) for which in ("WIDE_COMPONENTS", "MIN_COMPONENTS")
+                ]
+                wrong, taken = _fit_in_own_units("learned", *about, constants, name)
+                errors[rank].append(100 * wrong / len(parts[1]))
+                seconds[rank] += taken
+        found[name] = {
+            str(rank): {
+                "error": round(float(np.mean(errors[rank])), 2),
+                "time_ratio": round(seconds[rank] / seconds["euclidean"], 2),
+            }
+            for rank in ranks
+        }
+        texts = [f"{v['error']:.2f} % ({v['time_ratio']:.1f})" for v in found[name].values()]
+        print(f"{name:<28}" + "".join(f"{text:>18}" for text in texts), flush=True)
+    print("\nIn brackets: time relative to Euclidean refinement.")
+    print_result({"ranks": found})
+
+
 def _fit_in_own_units(metric, k, X, y, train, test, constants, name):
     """Fit, and return the number of errors; Euclidean rows are standardised if units differ."""
     model = DiscriminativeKMeans(k, refine="margin", metric=metric, max_iter=1000)
@@ -225,7 +285,11 @@ def main():
     parser.add_argument("--data", help="folder with letter.npz")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--targets", action="store_true", help="compare with the targets")
+    parser.add_argument("--ranks", action="store_true", help="largest ranks for many features")
     options = parser.parse_args()
+    if options.ranks:
+        compare_ranks(data_folder(options.data))
+        return
     if options.targets:
         known = targets(data_folder(options.data))
         if not set(options.sets) <= set(known):

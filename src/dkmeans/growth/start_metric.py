@@ -24,10 +24,9 @@ from dkmeans.passes.part import Setting
 
 MAX_COMPONENTS = 256  # by default,
 FEW_FEATURES = 256  # and with more features than this,
-MIN_COMPONENTS = 64  # as few as these,
-# if it takes more multiplications to project all distinct rows once: so many are 8 million values
-# times a rank of 256.
-MAX_WORK = 2.0**31
+WIDE_COMPONENTS = 128  # or these,
+MIN_COMPONENTS = 64  # down to these, if it takes more multiplications to project all distinct rows:
+MAX_WORK = 2.0**31  # 8 million values times a rank of 256, or 16 million times 128
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
 MIN_EXPONENT = -1023  # of the reach of a feature, so that two to minus it is finite
 MIN_VARIANCE = 2.0**-30  # of an axis, as a share of the largest
@@ -49,7 +48,7 @@ def start_metric(
         Its rows are those that were read.
     n_features : int
     n_components : int or None
-        Largest number of axes; by default 256, and less for many rows of many features.
+        Largest number of axes; by default 256, and 64 to 128 for more features than that.
     by_class : array or None
         Class factors that the weights of the rows contain.
     """
@@ -76,12 +75,12 @@ def default_rank(n_distinct: int, n_features: int) -> int:
     Examples
     --------
     >>> default_rank(2414, 2016), default_rank(20_000, 784), default_rank(60_000, 784)
-    (256, 136, 64)
+    (128, 128, 64)
     """
     if n_features <= FEW_FEATURES:
         return MAX_COMPONENTS
     most = int(MAX_WORK / (max(n_distinct, 1) * n_features))
-    return min(max(most, MIN_COMPONENTS), MAX_COMPONENTS)
+    return min(max(most, MIN_COMPONENTS), WIDE_COMPONENTS)
 
 
 def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
