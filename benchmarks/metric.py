@@ -230,7 +230,8 @@ def compare_ranks(folder):
             seconds["euclidean"] += taken
             for rank in ranks:
                 constants = [
-                    (start_metric, which, rank) for which in ("WIDE_COMPONENTS", "MIN_COMPONENTS")
+                    (start_metric, which, rank)
+                    for which in ("WIDE_COMPONENTS", "MIN_COMPONENTS", "MAX_COMPONENTS")
                 ]
                 wrong, taken = _fit_in_own_units("learned", *about, constants, name)
                 errors[rank].append(100 * wrong / len(parts[1]))

@@ -130,6 +130,23 @@ def test_the_usual_step_must_be_clearly_better(monkeypatch, steps, costs, expect
     assert steps == [1.0, 0.1, expected]
 
 
+def test_many_features_choose_the_step_in_a_low_rank(monkeypatch):
+    monkeypatch.setattr(module, "FEW_FEATURES", 30)
+    monkeypatch.setattr(module, "STEP_COMPONENTS", 5)
+    X, y = wide(1200)
+    tried = []
+
+    def watched(rows, state):
+        tried.append(state.geometry.components.shape)
+        return 1.0
+
+    monkeypatch.setattr(module, "_cost", watched)
+    model = DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(X, y)
+    assert tried == [(36, 5), (36, 5)]
+    assert model.components_.shape == (36, 36)
+    assert (model.transform(X).argmin(axis=1) == model.labels_).all()
+
+
 @pytest.mark.parametrize(("step", "expected"), [(1.0, 3), (0.1, 1)])
 def test_small_steps_of_the_projection_take_fewer_batches(monkeypatch, step, expected):
     plans = []

@@ -47,6 +47,7 @@ PASSES = 20  # at most
 # Where nothing but the step is chosen:
 STEP_PROTOTYPES_PER_CLASS = 4
 STEP_PASSES = 6
+STEP_COMPONENTS = 64  # at most, with many features
 RANGE_PASSES = 12  # at most, with features divided by their range
 CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
 CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
@@ -180,13 +181,16 @@ def _learned(run: Run, grown: Callable[[Run], State]) -> _Trial:
 
 def _with_chosen_step(run: Run, grown: Callable[[Run], State], others: Rows) -> _Trial:
     """Take the usual step of the projection if it is clearly better than a small one."""
+    geometry = run.rules.geometry
+    assert isinstance(geometry, Learned)
+    if len(geometry.scale) > FEW_FEATURES:  # the first axes show as much, in less time
+        run.map_rows(geometry.with_components(geometry.components[:, :STEP_COMPONENTS]))
     state, costs, trials = grown(run), [], []
-    assert isinstance(state.geometry, Learned)
     for step in (1.0, SMALL_STEP):
         run.rules = replace(run.rules, metric_step=step)
         refined = refined_state(run, state)
         costs.append(_cost(others, refined))
-        trials.append(_Trial(MetricStart(state.geometry, step), refined))
+        trials.append(_Trial(MetricStart(geometry, step), refined))
         run.undo(refined, state)
     usual, small = costs
     return trials[0] if usual < CLEAR_RATIO * small else trials[1]

@@ -24,7 +24,8 @@ from dkmeans.passes.part import Setting
 
 MAX_COMPONENTS = 256  # by default,
 FEW_FEATURES = 256  # and with more features than this,
-WIDE_COMPONENTS = 128  # or these,
+WIDE_COMPONENTS = 128  # or these, unless there are many classes,
+COMPONENTS_PER_CLASS = 6
 MIN_COMPONENTS = 64  # down to these, if it takes more multiplications to project all distinct rows:
 MAX_WORK = 2.0**31  # 8 million values times a rank of 256, or 16 million times 128
 FACTOR_BITS = 10  # of weights that are not whole, in the covariance
@@ -48,7 +49,7 @@ def start_metric(
         Its rows are those that were read.
     n_features : int
     n_components : int or None
-        Largest number of axes; by default 256, and 64 to 128 for more features than that.
+        Largest number of axes; by default 256, and mostly 64 to 128 for more features than that.
     by_class : array or None
         Class factors that the weights of the rows contain.
     """
@@ -63,24 +64,29 @@ def start_metric(
     heaviest = weights.factor if scale.whole else runner.run(facts.FindFacts()).heaviest
     standard = _standardised(runner, scale, heaviest)
     n_distinct = runner.exchange(CountDistinct())  # copies tell nothing new
-    relevant = _relevances(runner, standard, heaviest, n_distinct)
+    relevant, n_classes = _relevances(runner, standard, heaviest, n_distinct)
     standard = standard.with_components(standard.components * relevant[:, None])
-    most = default_rank(n_distinct, n_features) if n_components is None else n_components
+    most = n_components
+    if most is None:
+        most = default_rank(n_distinct, n_features, n_classes)
     return _along_principal_axes(runner, standard, most, heaviest)
 
 
-def default_rank(n_distinct: int, n_features: int) -> int:
+def default_rank(n_distinct: int, n_features: int, n_classes: int) -> int:
     """Return the largest rank of a projection of so many distinct rows, by default.
+
+    It takes more axes to tell many classes apart.
 
     Examples
     --------
-    >>> default_rank(2414, 2016), default_rank(20_000, 784), default_rank(60_000, 784)
-    (128, 128, 64)
+    >>> default_rank(2414, 2016, 38), default_rank(20_000, 784, 10), default_rank(60_000, 784, 10)
+    (228, 128, 64)
     """
     if n_features <= FEW_FEATURES:
         return MAX_COMPONENTS
     most = int(MAX_WORK / (max(n_distinct, 1) * n_features))
-    return min(max(most, MIN_COMPONENTS), WIDE_COMPONENTS)
+    wide = min(max(WIDE_COMPONENTS, COMPONENTS_PER_CLASS * n_classes), MAX_COMPONENTS)
+    return min(max(most, MIN_COMPONENTS), wide)
 
 
 def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
@@ -104,8 +110,12 @@ def _standardised(runner: Runner, scale: Scale, heaviest: float) -> Learned:
     return Learned.of_features(means, deviations, box.low, box.high, weights)
 
 
-def _relevances(runner: Runner, standard: Learned, heaviest: float, n_distinct: int) -> Floats:
+def _relevances(
+    runner: Runner, standard: Learned, heaviest: float, n_distinct: int
+) -> tuple[Floats, int]:
     """Return how much each feature counts by what its values alone tell of the classes.
+
+    The second value is the number of classes that have rows with a weight.
 
     The measure is the chi-squared statistic of bins and classes, relative to its distribution for
     independent ones. It sees dependencies of any shape, but none that takes two features.
@@ -121,12 +131,13 @@ def _relevances(runner: Runner, standard: Learned, heaviest: float, n_distinct: 
     squares = np.square(shares - expected)
     ratios = np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
     freedom = np.maximum(np.count_nonzero(bins > 0, axis=(1, 2)) - 1.0, 0.0)
-    freedom *= np.count_nonzero(classes[0] > 0) - 1
+    n_classes = int(np.count_nonzero(classes[0] > 0))
+    freedom *= n_classes - 1
     excess = n_distinct * ratios.sum(axis=(1, 2)) - freedom
     noise = np.sqrt(2 * freedom)
     scores = np.divide(excess, noise, out=np.zeros_like(noise), where=noise > 0)
     relevances = np.clip(scores / CLEAR_SCORE, LEAST_RELEVANCE, 1.0)
-    return relevances / relevances.max()
+    return relevances / relevances.max(), n_classes
 
 
 def _along_principal_axes(
