@@ -285,7 +285,8 @@ def test_decimal_commas_become_points_in_text(trees, place):
     run("predict model.dkm t.csv --out p.csv")
     run("condense t.csv --label kind --n 20 --out small.csv")
     for name in ("p.csv", "small.csv"):
-        assert pd.read_csv(name)["height"].dropna().isin(trees["height"]).all()
+        found = pd.read_csv(name, dtype=str)["height"].dropna()
+        assert found.map(float).isin(trees["height"]).all()  # old versions of pandas round floats
     run("fit small.csv --label kind --weight weight --max-clusters 3 --out small.dkm")
 
 
