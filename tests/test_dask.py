@@ -475,5 +475,5 @@ def test_answers_need_a_fit_and_the_right_features(labelled):
     model = grown(9).fit(X, y)
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.predict(lazy[:, :2])
-    with pytest.raises(ValueError, match="2D"):
+    with pytest.raises(ValueError, match="X must have two dimensions, but the Dask Array has 1"):
         model.predict(lazy[:, 0])
