@@ -301,7 +301,7 @@ def main():
     unknown = set(options.sets) - set(every)
     if unknown:
         parser.error(f"unknown sets {sorted(unknown)}; the sets are {', '.join(every)}")
-    print(f"{'':<20}" + "".join(f"{name:>15}" for name in variants))
+    print(f"{'':<20}" + "".join(f"{name:>19}" for name in variants))
     logs, times, errors = defaultdict(list), dict.fromkeys(variants, 0.0), {}
     for name, (make, k, n_splits) in every.items():
         if options.sets and name not in options.sets:
@@ -318,14 +318,14 @@ def main():
                 scores.append(np.log((wrong + 0.5) / (len(test) + 1)))
             errors[name][variant] = round(float(np.mean(shares)), 2)
             logs[variant].append(scores)
-        print(f"{name:<20}" + "".join(f"{e:>15.2f}" for e in errors[name].values()), flush=True)
+        print(f"{name:<20}" + "".join(f"{e:>19.2f}" for e in errors[name].values()), flush=True)
     found = {"mean log error": {v: mean_log_error(logs[v]) for v in variants}}
     if AS_IT_IS in variants:
         for at, name in enumerate(("it adds", "standard error")):
             found[name] = {v: added(logs[v], logs[AS_IT_IS])[at] for v in variants}
     for name, values in found.items():
-        print(f"{name:<20}" + "".join(f"{value:>15.3f}" for value in values.values()))
-    print(f"{'seconds':<20}" + "".join(f"{s:>15.1f}" for s in times.values()))
+        print(f"{name:<20}" + "".join(f"{value:>19.3f}" for value in values.values()))
+    print(f"{'seconds':<20}" + "".join(f"{s:>19.1f}" for s in times.values()))
     print_result({"errors": errors} | found | {"seconds": times})
 
 
