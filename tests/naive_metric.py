@@ -399,13 +399,15 @@ def revived(now, won):
 # The plan, and the result
 
 
-def plan(n_distinct, least_batches, max_iter):
-    """Numbers of batches in a pass, and of passes."""
-    by_rows = min(max(n_distinct // refine.BATCH_ROWS, 1), refine.MAX_BATCHES)
+def plan(n_distinct, n_features, step, least_batches, max_iter):
+    """Numbers of batches in a pass, and of passes, for a step of the projection."""
+    rows = refine.WIDE_BATCH_ROWS if n_features > 256 else refine.BATCH_ROWS
+    by_rows = min(max(n_distinct // rows, 1), refine.MAX_BATCHES)
+    n_batches = max(by_rows, min(least_batches, n_distinct // refine.MIN_BATCH_ROWS))
     least = refine.LEAST_PASSES
-    n_passes = math.ceil(refine.PASSES * (least + (1 - least) / by_rows))
-    wanted = min(least_batches, n_distinct // refine.MIN_BATCH_ROWS)
-    return max(by_rows, wanted), min(n_passes, max_iter)
+    ratio = by_rows if step >= 1 else n_batches
+    n_passes = math.ceil(refine.PASSES * (least + (1 - least) / ratio))
+    return n_batches, min(n_passes, max_iter)
 
 
 def is_over(costs, n_passes):

@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from models import grown
-from parted import rows_of
+from parted import parts_of, rows_of
 
+from dkmeans.exact.grids import Scale
+from dkmeans.geometry import Learned
 from dkmeans.growth.rows import Rows
 from dkmeans.kernels import compiled, exact, tally
 from dkmeans.kernels.assign import assign
@@ -25,7 +28,9 @@ from dkmeans.kernels.projection import project_rows, round_projection
 from dkmeans.kernels.reference import squared_distances
 from dkmeans.kernels.rowhash import hash_rows, sampling_hashes
 from dkmeans.kernels.tally import add_sums, group_sums, group_totals, rounded_sums
-from dkmeans.passes import changed
+from dkmeans.passes import changed, features
+from dkmeans.passes.metric_gradient import standardised_and_rounded
+from dkmeans.passes.part import Setting
 from dkmeans.prototypes import Prototypes
 from dkmeans.questions.nearest_prototype import nearest
 from dkmeans.runners.local import LocalRunner
@@ -72,6 +77,49 @@ def test_projected_rows(block, far):
         rows = np.asarray(X, order=order)
         plain, fast = (project_rows(rows, shift, scale, A, module) for module in (None, loops))
         assert plain.tobytes() == fast.tobytes()
+
+
+@pytest.mark.parametrize("far", [1.0, 1e5, 1e300])
+def test_rounded_features(block, far):
+    X = block[0].astype(np.float64)
+    X[50] *= far
+    means, scale = np.where(np.arange(37) % 2, 0.0, 1e9), np.abs(X[:50]).mean(axis=0)
+    scale[5] = 0.0
+    geometry = Learned.of_features(means, scale, means, means, np.eye(37))
+    for order in ("C", "F"):
+        (part,) = parts_of(np.asarray(X, order=order), np.zeros(len(X)), None, 1)
+        plain, fast = (
+            standardised_and_rounded(
+                replace(part, setting=Setting(compiled=is_compiled)), slice(3, 90), geometry
+            )
+            for is_compiled in (False, True)
+        )
+        assert plain.tobytes() == fast.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["none", "whole", "by class", "any"])
+def test_moments(block, kind):
+    X = block[0]
+    rng = np.random.default_rng(0)
+    y, weights = rng.integers(0, 3, len(X)), None
+    scale = Scale(True, 1000)
+    if kind == "whole":
+        weights = rng.integers(0, 4, len(X)).astype(np.float64)
+    elif kind == "by class":
+        by_class = np.array([0.3, 1.0, 1.7])
+        weights, scale = by_class[y] * rng.integers(1, 4, len(X)), Scale(True, 1000, by_class)
+    elif kind == "any":
+        weights, scale = rng.random(len(X)), Scale(False, 1000)
+    low = X.min(axis=0).astype(np.float64)
+    exponents = np.frexp(np.ptp(X.astype(np.float64), axis=0))[1]
+    units = scale.units(2.0)
+    task = features.SumMoments(low, np.ldexp(1.0, -exponents), units)
+    (part,) = parts_of(X, y, weights, 3)
+    plain, fast = (
+        task.visit(replace(part, setting=Setting(compiled=is_compiled, scale=scale)), None)[1]
+        for is_compiled in (False, True)
+    )
+    assert plain.tobytes() == fast.tobytes()
 
 
 @given(data=st.data(), dtype=strategies.dtypes, other=strategies.dtypes)

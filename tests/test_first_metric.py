@@ -147,8 +147,11 @@ def test_many_features_choose_the_step_in_a_low_rank(monkeypatch):
     assert (model.transform(X).argmin(axis=1) == model.labels_).all()
 
 
-@pytest.mark.parametrize(("step", "expected"), [(1.0, 3), (0.1, 1)])
-def test_small_steps_of_the_projection_take_fewer_batches(monkeypatch, step, expected):
+@pytest.mark.parametrize(
+    ("step", "n_features", "expected"),
+    [(1.0, 9, (3, 60)), (0.1, 9, (1, 60)), (1.0, 257, (3, 60)), (0.1, 257, (3, 22))],
+)
+def test_batches_and_passes_by_step_of_the_projection(monkeypatch, step, n_features, expected):
     plans = []
     monkeypatch.setattr(
         grow_module,
@@ -162,8 +165,9 @@ def test_small_steps_of_the_projection_take_fewer_batches(monkeypatch, step, exp
         return plans[-1]
 
     monkeypatch.setattr(refine_module._Plan, "of", watched)
-    DiscriminativeKMeans(6, metric="learned", max_iter=3).fit(NOISE, BANDS)
-    assert [plan.n_batches for plan in plans] == [expected]
+    X = np.hstack([NOISE, np.random.default_rng(0).normal(size=(700, n_features - 9))])
+    DiscriminativeKMeans(6, metric="learned").fit(X, BANDS)
+    assert [(plan.n_batches, plan.n_passes) for plan in plans] == [expected]
 
 
 def alike(n):

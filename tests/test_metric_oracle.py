@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from naive import NaiveBest, majority_labels
 from parted import parts_of, rows_of
 
+from dkmeans.geometry import Learned
 from dkmeans.growth import first_metric, refine, start_metric
 from dkmeans.growth import grow as grow_module
 from dkmeans.growth.descent import Model
@@ -276,13 +277,19 @@ def check_gradient(found, expected, field, oracle, centers, rows):
 @settings(max_examples=strategies.examples(400), deadline=None)
 @given(
     n_distinct=st.integers(1, 100_000),
+    n_features=st.sampled_from([2, 256, 257]),
+    step=st.sampled_from([0.1, 1.0]),
     least=st.integers(1, 6),
     max_iter=st.integers(1, 300),
     costs=st.lists(st.sampled_from([0.5, 0.4999, 0.499, 0.3, 0.2]), max_size=70),
 )
-def test_the_plan_is_that_of_the_oracle(n_distinct, least, max_iter, costs):
-    plan = refine._Plan.of(n_distinct, least, max_iter)
-    assert (plan.n_batches, plan.n_passes) == naive.plan(n_distinct, least, max_iter)
+def test_the_plan_is_that_of_the_oracle(n_distinct, n_features, step, least, max_iter, costs):
+    ones = np.ones(n_features)
+    geometry = Learned.of_features(ones, ones, ones, ones, ones[:, None])
+    rules = Rules("size", 9, 9, geometry=geometry, metric_step=step, metric_batches=least)
+    plan = refine._Plan.of(n_distinct, refine._Batches.for_metric(rules), max_iter)
+    expected = naive.plan(n_distinct, n_features, step, least, max_iter)
+    assert (plan.n_batches, plan.n_passes) == expected
     costs = sorted(costs, reverse=True)
     assert plan.is_over(costs) == naive.is_over(costs, plan.n_passes)
 
@@ -356,7 +363,8 @@ def test_the_result_is_that_of_the_oracle(data, n_more, n_batches):
             state.prototypes.classes.tolist(),
         )
         n_distinct = len({oracle.hashes[r] for r in oracle.active})
-        count, n_passes = naive.plan(n_distinct, Rules.metric_batches, 9)
+        n_features = data.X.shape[1]
+        count, n_passes = naive.plan(n_distinct, n_features, 1.0, Rules.metric_batches, 9)
         costs = [step.cost for step in passes]
         assert naive.is_over(costs, n_passes)
         assert not any(naive.is_over(costs[:n], n_passes) for n in range(len(costs)))

@@ -175,7 +175,7 @@ def test_batches_depend_on_values_only(monkeypatch, metric):
     X, y = load_wine(return_X_y=True)
     model = DiscriminativeKMeans(9, refine="margin", metric=metric)
     expected = clone(model).fit(X, y)
-    plan = refine_module._Plan.of(178, 1, 300)
+    plan = refine_module._Plan.of(178, refine_module._Batches(30), 300)
     assert (plan.n_batches, plan.n_passes) == (5, 15)
     order = np.random.default_rng(0).permutation(len(y))
     shuffled = clone(model).fit(X[order], y[order])

@@ -34,7 +34,7 @@ from dkmeans.growth.refine import refine_margins
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
-from dkmeans.growth.samples import plan_sample
+from dkmeans.growth.samples import Plan, plan_sample
 from dkmeans.growth.start_metric import FEW_FEATURES, fixed_signs
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.threads import single_threaded_blas
@@ -52,7 +52,9 @@ RANGE_PASSES = 12  # at most, with features divided by their range
 CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
 CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
 MIN_CHECKED_ROWS = 1000  # distinct ones; with fewer nothing is chosen on rows that are not seen
-SAMPLE_ROWS = 16384  # distinct ones
+SAMPLE_ROWS = 16384  # distinct ones,
+MIN_SAMPLE_ROWS = 8192  # or fewer, if they are the largest share of the rows: so many at least
+MAX_SAMPLE_SHARE = 0.5
 MIN_CLASS_ROWS = 64
 MIN_ROWS = 200  # distinct ones; with fewer there is no short fit
 SMALL_STEP = 0.1  # of the projection, relative to the usual one
@@ -70,8 +72,13 @@ class MetricStart:
 
     @property
     def batches(self) -> int:
-        """Least number of batches in a pass: the prototypes alone do not need many steps."""
-        return Rules.metric_batches if self.step >= 1 else 1
+        """Least number of batches in a pass.
+
+        Prototypes alone do not need many steps. But with many features, passes take long, and more
+        batches need fewer of them.
+        """
+        is_wide = len(self.geometry.scale) > FEW_FEATURES
+        return Rules.metric_batches if self.step >= 1 or is_wide else 1
 
 
 def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
@@ -134,13 +141,20 @@ class _Trial:
 
 def _sample(rows: Rows, ending: ExitStack) -> Rows:
     """Return some of the rows; all if there are few."""
-    plan = plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
+    plan = _plan(rows)
     return rows if plan is None else ending.enter_context(rows.drawn(plan.draw))
+
+
+def _plan(rows: Rows) -> Plan | None:
+    """Plan a sample; None if all rows are used."""
+    return plan_sample(
+        rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_SAMPLE_SHARE, min_rows=MIN_SAMPLE_ROWS
+    )
 
 
 def seen_and_others(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows]:
     """Return the rows of the short fit, and others to check it."""
-    plan = plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
+    plan = _plan(rows)
     if plan is not None:
         seen = ending.enter_context(rows.drawn(plan.draw))
         return seen, ending.enter_context(rows.drawn(plan.others()))

@@ -30,10 +30,13 @@ from dkmeans.growth.margins import FINAL_SLOPE, Margins, RefineStep
 from dkmeans.growth.metric_descent import MetricDescent
 from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.round import Children
+from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
+from dkmeans.growth.start_metric import FEW_FEATURES
 from dkmeans.passes.batch import Batch
 
 BATCH_ROWS = 8192  # distinct rows in a batch, at least
+WIDE_BATCH_ROWS = 2048  # where a metric of many features is learned
 MIN_BATCH_ROWS = 200  # where a metric needs more steps
 MAX_BATCHES = 8
 PASSES = 60  # with one batch
@@ -53,11 +56,11 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
     if not field.spread > 0:
         return
     start = Model(state.prototypes, run.rules.geometry)
-    descent, least_batches = Descent(field, start), 1
+    descent, how = Descent(field, start), _Batches(BATCH_ROWS)
     if learns_metric:
         descent = MetricDescent(field, start, run.rules.metric_step)
-        least_batches = run.rules.metric_batches
-    plan = _Plan.of(field.n_distinct, least_batches, run.rules.max_iter)
+        how = _Batches.for_metric(run.rules)
+    plan = _Plan.of(field.n_distinct, how, run.rules.max_iter)
     results, costs = _Results(run, field, start), list[float]()
     before: Margins | None = None
     while not plan.is_over(costs):
@@ -95,6 +98,23 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
 
 
 @dataclass(frozen=True)
+class _Batches:
+    """How many batches a pass has."""
+
+    rows: int  # distinct ones in a batch, at least
+    least: int = 1  # number of batches even of fewer rows, unless these were too small
+    extra_steps: bool = False  # whether there are no fewer passes for these
+
+    @classmethod
+    def for_metric(cls, rules: Rules) -> Self:
+        """Return those that learn a metric: of many features, passes take long."""
+        assert isinstance(rules.geometry, Learned)
+        is_wide = len(rules.geometry.scale) > FEW_FEATURES
+        rows = WIDE_BATCH_ROWS if is_wide else BATCH_ROWS
+        return cls(rows, rules.metric_batches, extra_steps=rules.metric_step >= 1)
+
+
+@dataclass(frozen=True)
 class _Plan:
     """How many passes there are, at most, and in how many batches each."""
 
@@ -102,15 +122,13 @@ class _Plan:
     n_passes: int
 
     @classmethod
-    def of(cls, n_distinct: int, least_batches: int, max_iter: int) -> Self:
-        """Plan for a number of distinct rows; repeated rows change nothing.
-
-        `least_batches` is the least number of batches, unless they were too small.
-        """
-        n_batches = min(max(1, n_distinct // BATCH_ROWS), MAX_BATCHES)
-        n_passes = ceil(PASSES * (LEAST_PASSES + (1 - LEAST_PASSES) / n_batches))
-        small = min(least_batches, n_distinct // MIN_BATCH_ROWS)
-        return cls(max(n_batches, small), min(n_passes, max_iter))
+    def of(cls, n_distinct: int, how: _Batches, max_iter: int) -> Self:
+        """Plan for a number of distinct rows; repeated rows change nothing."""
+        by_rows = min(max(1, n_distinct // how.rows), MAX_BATCHES)
+        n_batches = max(by_rows, min(how.least, n_distinct // MIN_BATCH_ROWS))
+        counted = by_rows if how.extra_steps else n_batches
+        n_passes = ceil(PASSES * (LEAST_PASSES + (1 - LEAST_PASSES) / counted))
+        return cls(n_batches, min(n_passes, max_iter))
 
     def share(self, number: int, batch: int) -> float:
         """Return the share of the steps before one."""

@@ -40,6 +40,7 @@ __all__ = [
     "hash_rows",
     "hash_shifted_rows",
     "magnitudes",
+    "moments",
     "replace_medoid",
     "rounded_sums",
     "scan",
@@ -51,6 +52,7 @@ __all__ = [
     "squared_distances",
     "sum_removals",
     "swap_changes",
+    "to_multiples",
     "to_units",
     "weighted_group_sums",
     "width",
@@ -181,6 +183,51 @@ def to_units(
             out[i, j] = value
             count += abs(value) > most
     return count
+
+
+@compiled
+def to_multiples(
+    X: npt.NDArray[np.floating], shift: Floats, factors: Floats, ratio: float, top: float
+) -> Floats:
+    """Return (X - shift) * factors, rounded to integers, times a ratio, rounded up to `top`."""
+    out = np.empty(X.shape)
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            value = np.rint((np.float64(X[i, j]) - shift[j]) * factors[j]) * ratio
+            out[i, j] = np.rint(min(max(value, -top), top))
+    return out
+
+
+@compiled
+def moments(
+    X: npt.NDArray[np.floating],
+    origin: Floats,
+    factors: Floats,
+    weights: Floats,
+    copies: Floats,
+    units: Floats,
+    out: Floats,
+) -> None:
+    """Add slices of u = (X - origin) * factors and of u^2 to their sums; see `passes.features`."""
+    d = X.shape[1]
+    first, second = np.empty(d), np.empty(d)
+    for i in range(len(X)):
+        for j in range(d):
+            u = (np.float64(X[i, j]) - origin[j]) * factors[j]
+            first[j], second[j] = u * weights[i], (u * u) * weights[i]
+        for s in range(len(units)):
+            _add_copies(first, units[s], copies[i], out[s, 0])
+            _add_copies(second, units[s], copies[i], out[s, 1])
+
+
+@compiled
+def _add_copies(rest: Floats, unit: float, copies: float, sums: Floats) -> None:
+    """Round to a unit, add so many copies to the sums and keep the remainder."""
+    anchor = _ANCHOR * unit
+    for j in range(len(rest)):
+        piece = (rest[j] + anchor) - anchor
+        sums[j] += piece * copies
+        rest[j] -= piece
 
 
 @compiled

@@ -54,6 +54,12 @@ class SumMoments(SlicesPass):
     def _sums(self, part: Part, rows: Indices) -> Floats:
         factors, times = split_weights(part, rows)
         X, d = part.raw[rows], part.raw.shape[1]
+        if part.loops is not None and not sp.issparse(X):
+            sums, ones = np.zeros((len(self.units), 2, d)), np.ones(len(rows))
+            weights, copies = (ones if w is None else w for w in (factors, times))
+            units = self.units.ravel()
+            part.loops.moments(X, self.origin, self.factors, weights, copies, units, sums)
+            return sums.reshape(len(self.units), 2 * d)
         if sp.issparse(X) and not self.origin.any():
             u = X.data.astype(np.float64) * self.factors[X.indices]
             owner = np.repeat(np.arange(len(rows)), np.diff(X.indptr))

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from dkmeans.exact.record import Record
 from dkmeans.geometry import Learned
-from dkmeans.kernels.block import Floats, Matrix
+from dkmeans.kernels.block import Floats, Indices, Matrix
+from dkmeans.kernels.projection import GRID, grid_factors
 from dkmeans.kernels.threads import for_each, tiles
 from dkmeans.passes.batch import Batch
 from dkmeans.passes.facts import Box
@@ -172,7 +173,7 @@ class SumMetricGradient(MarginPass[MetricGradientSums]):
                 gradients *= factors[tile][:, None]
             most = float(np.abs(gradients).max(initial=0.0))
             gradients = _rounded(gradients, self.bound)
-            values = _rounded(self.geometry.standardised(some.raw[rows]), MAX_DEVIATIONS)
+            values = standardised_and_rounded(some, rows, self.geometry)
             copies = None if times is None else times[tile]
             for unit, terms in _pieces(gradients, copies, MAX_COPIES if few else MAX_PIECE):
                 product = np.vstack([values.T @ terms, terms.sum(axis=0)])
@@ -236,6 +237,17 @@ def _cut_coarse(sums: Floats) -> Floats:
     coarse *= COARSE
     sums -= coarse
     return coarse
+
+
+def standardised_and_rounded(part: Part, rows: Indices | slice, geometry: Learned) -> Matrix:
+    """Return standardised rows as whole numbers of at most 2**13."""
+    X = part.raw[rows]
+    if part.loops is None or sp.issparse(X):
+        return _rounded(geometry.standardised(X), MAX_DEVIATIONS)
+    top = 2.0**VALUE_BITS
+    factors, ratio = grid_factors(geometry.scale), GRID * (top / MAX_DEVIATIONS)
+    rounded: Floats = part.loops.to_multiples(X, geometry.shift, factors, ratio, top)
+    return rounded
 
 
 def _rounded(values: Matrix, bound: float) -> Matrix:
