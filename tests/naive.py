@@ -702,11 +702,15 @@ class NaiveBest(Naive):
         large = [g for g in groups if self.is_large(g)] or [self.heaviest(groups)]
         means = [(0, g.cls, self.cast(map(float, g.mean))) for g in large]
         noisy, whole = False, (self.active, self.w, self.min_size, self.k, self.max_iter)
-        size = max(self.sample_rows // self.per_prototype, len(means))
-        while self.k is not None and len({cls for _, cls, _ in means}) > 1:
-            size = min(size, whole[3])
-            if self.round >= self.max_iter - 1 or not self.draw(size, means):
-                break
+        n_classes, drawn = len({cls for _, cls, _ in means}), False
+        if self.k is not None and n_classes > 1:
+            size = min(max(self.sample_rows // self.per_prototype, len(means)), self.k)
+            enough = max(self.least_sample, self.per_class * n_classes)
+            drawn = self.draw(size, means)
+            while not drawn and size // 2 > len(means) and self.per_prototype * size > enough:
+                size //= 2
+                drawn = self.draw(size, means)
+        while drawn:
             self.k, self.max_iter, self.on_sample = size, self.max_iter - 1, True
             if self.round:
                 means = self.settled_on_more(means, noisy)
@@ -716,7 +720,8 @@ class NaiveBest(Naive):
             self.checks, self.others, self.on_sample = None, True, False
             if size == self.k:
                 break
-            size *= 2
+            size = min(2 * size, self.k)
+            drawn = self.draw(size, means)
         if self.round:
             means = self.settled_on_more(means, noisy)
         self.stages("grow", means, noisy)
@@ -725,7 +730,9 @@ class NaiveBest(Naive):
         return self.settled_warily(children, 2) if noisy else self.settled(children, 6, 1.5)
 
     def draw(self, size, means):
-        """Keep only a sample of the rows, unless it would be most of them."""
+        """Keep only a sample of the rows, unless it would be most of them, or rounds are over."""
+        if self.round >= self.max_iter - 1:
+            return False
         largest = [max(abs(float(v)) for v in column) for column in self.X[self.active].T]
         hashes = {r: Fraction(sampling_hash(self.X[r], largest, 1), 2**64) for r in self.active}
 

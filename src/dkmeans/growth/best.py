@@ -24,7 +24,7 @@ are split by the rows that their class wins, and prototypes are dropped if anoth
 their own in their cell.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +36,7 @@ from dkmeans.growth.margins import FINAL_SLOPE, Field, Margins
 from dkmeans.growth.round import Children
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, Sample, State
-from dkmeans.growth.samples import plan_sample
+from dkmeans.growth.samples import Plan, plan_sample
 from dkmeans.kernels.block import Floats
 from dkmeans.passes.margin_sums import RowCost
 from dkmeans.prototypes import Prototypes
@@ -61,18 +61,10 @@ MAX_STALE_STAGES = 5  # without lower impurity or more prototypes
 def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     """Run stages until the budget is spent; without a budget, until no cell is mixed."""
     children, settle = _class_means(run, state), _stay
-    budget, max_iter = run.rules.max_clusters, run.rules.max_iter
+    max_iter = run.rules.max_iter
     few_rules = replace(run.rules, max_iter=max_iter - 1)  # the last round is on all rows
-    for size in _sample_sizes(budget, children):
-        needed = ROWS_PER_PROTOTYPE * size
-        n_classes = len(np.unique(children.classes))
-        plan = plan_sample(
-            run.rows,
-            max(SAMPLE_ROWS, needed),
-            ROWS_PER_PROTOTYPE,
-            min_rows=max(MIN_SAMPLE_ROWS, needed, SAMPLE_ROWS_PER_CLASS * n_classes),
-        )
-        if plan is None or state.round >= few_rules.max_iter:
+    for size, plan in _sample_plans(run, children):
+        if state.round >= few_rules.max_iter:
             break
         with run.rows.drawn(plan.draw) as rows, run.rows.drawn(plan.others()) as others:
             few = run.on_sample(Sample(rows, plan.share), replace(few_rules, max_clusters=size))
@@ -82,14 +74,30 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
     return (yield from _stages(run, state, children, settle)).state
 
 
-def _sample_sizes(budget: int | None, children: Children) -> list[int]:
-    """Return the numbers of prototypes up to which growth runs on one sample after the other."""
-    if budget is None or len(np.unique(children.classes)) < 2:
-        return []
-    sizes = [max(SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents))]
-    while sizes[-1] < budget:
-        sizes.append(2 * sizes[-1])
-    return [*sizes[:-1], budget]
+def _sample_plans(run: Run, children: Children) -> Iterator[tuple[int, Plan]]:
+    """Yield numbers of prototypes up to which growth runs on a sample, and the plan of each."""
+    budget, n_classes = run.rules.max_clusters, len(np.unique(children.classes))
+    if budget is None or n_classes < 2:
+        return
+    least = max(MIN_SAMPLE_ROWS, SAMPLE_ROWS_PER_CLASS * n_classes)
+
+    def plan_for(size: int) -> Plan | None:
+        needed = ROWS_PER_PROTOTYPE * size
+        wanted = max(SAMPLE_ROWS, needed)
+        return plan_sample(run.rows, wanted, ROWS_PER_PROTOTYPE, min_rows=max(least, needed))
+
+    size = min(max(SAMPLE_ROWS // ROWS_PER_PROTOTYPE, len(children.parents)), budget)
+    plan = plan_for(size)
+    # If the largest sample is too small for so many prototypes, it serves for fewer.
+    while plan is None and size // 2 > len(children.parents) and ROWS_PER_PROTOTYPE * size > least:
+        size //= 2
+        plan = plan_for(size)
+    while plan is not None:
+        yield size, plan
+        if size == budget:
+            return
+        size = min(2 * size, budget)
+        plan = plan_for(size)
 
 
 class _Judge:
