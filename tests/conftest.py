@@ -31,6 +31,7 @@ def small_samples(monkeypatch):
     from dkmeans.growth import auto, best, first_metric, metric_choice
 
     monkeypatch.setattr(auto, "SAMPLE_ROWS", 20)
+    monkeypatch.setattr(auto, "GROWN_SAMPLE_ROWS", 30)
     monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 3)
     monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 3)
     monkeypatch.setattr(best, "SAMPLE_ROWS", 3)

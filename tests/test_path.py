@@ -546,15 +546,19 @@ def test_refined_points_are_filled_and_others_hollow(digits):
 def searching_on_samples(monkeypatch):
     """Search the number of clusters on samples of few rows."""
     monkeypatch.setattr(auto, "SAMPLE_ROWS", 90)
+    monkeypatch.setattr(auto, "GROWN_SAMPLE_ROWS", 90)
     monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 2)
 
 
 def sampled_rows(X, n_rows):
-    """Find the rows of a sample, and the share of all rows: the smallest that is large enough."""
+    """Find the rows of a sample, and the share of all rows: the smallest that is large enough.
+
+    It is at most a half.
+    """
     hashes = salted(sampling_hashes(X, np.abs(X).max(axis=0)), samples.SALT)
     for share in sorted({m * 2.0**-e for m in range(8, 17) for e in range(4, 12)}):
         chosen = hashes < share * 2.0**64
-        if chosen.sum() >= n_rows:
+        if chosen.sum() >= n_rows or share == 0.5:
             return chosen, share
 
 
@@ -589,10 +593,38 @@ def test_a_search_on_a_sample_sees_neither_other_rows_nor_those_held_out(searchi
     np.testing.assert_array_equal(model.cluster_centers_, fixed.cluster_centers_)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", pytest.param("learned", marks=pytest.mark.study)])
-def test_nothing_but_values_matters_to_a_search_on_a_sample(searching_on_samples, metric):
+@pytest.mark.parametrize("wanted", [110, 200])
+def test_a_search_without_refinement_has_a_sample_of_its_own(
+    searching_on_samples, monkeypatch, wanted
+):
+    monkeypatch.setattr(auto, "GROWN_SAMPLE_ROWS", wanted)
+    X, y = make_moons(500, noise=0.2, random_state=0)
+    model = grown("auto").fit(X, y)
+    hashes, *items = items_of(X, y, np.ones(len(y)), 2)
+    part = hold_out(*items)
+    held = (hashes >= part.lowest[y]) & (hashes <= part.highest[y])
+    others = np.flatnonzero(~held)
+    chosen, share = sampled_rows(X[others], wanted)
+    assert (share == 0.5) == (wanted == 200)
+    small = grown(10).fit(X[others[chosen]], y[others[chosen]])
+    tried = [k for k in model.path_.clusters if 1 < k < 10 and k != model.n_clusters_]
+    assert tried
+    for k in tried:
+        expected = small.at(k).cluster_centers_
+        np.testing.assert_array_equal(model.at(k).cluster_centers_, expected)
+
+
+@pytest.mark.parametrize(
+    ("metric", "refine"),
+    [
+        ("euclidean", "margin"),
+        ("euclidean", None),
+        pytest.param("learned", "margin", marks=pytest.mark.study),
+    ],
+)
+def test_nothing_but_values_matters_to_a_search_on_a_sample(searching_on_samples, metric, refine):
     def fitted(X, y, w=None, **engine):
-        return grown("auto", refine="margin", metric=metric, max_iter=9, **engine).fit(X, y, w)
+        return grown("auto", refine=refine, metric=metric, max_iter=9, **engine).fit(X, y, w)
 
     X, y = flipped(400, 0)
     X = np.round(X, 2).astype(np.float32)

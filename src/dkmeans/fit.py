@@ -113,9 +113,7 @@ def _search(prepared: PreparedFit, listeners: Sequence[progress.Listener]) -> Se
             n_items = count_items(hashes, held.weights())
         others = ending.enter_context(rows.holding_out(held_out.lowest, held_out.highest))
         about = held_out, held, rows.facts.largest, prepared.source.weight_unit, n_classes
-        run = Run(others, rules)
-        if rules.refine is not None:  # growth alone has samples of its own
-            run = ending.enter_context(sampled(run, held_out, n_classes))
+        run = ending.enter_context(sampled(Run(others, rules), held_out, n_classes))
         _announce_metric(rules, listeners)
         found = search(run, *about, tell, prepared.clock)
         if held is None or len(held_out.hashes) < MIN_ITEMS:

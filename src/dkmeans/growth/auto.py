@@ -9,8 +9,9 @@ pay before there are many of them. So growth goes on for longer while errors are
 
 If the fit refines, so does the search, but only at a few sizes, and in few passes.
 
-With many rows, the search sees a sample of them (`samples`). More rows can tell more prototypes
-from noise, so the choice is scaled to all rows: with the square root of their number.
+With many rows, the search sees a sample of them (`samples`), of more rows if nothing is refined, as
+growth takes less time. More rows can tell more prototypes from noise, so the choice is scaled to
+all rows: with the square root of their number.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,8 +44,9 @@ MIN_HARD_CLUSTERS_PER_CLASS = 32  # not before this one,
 MAX_HARD_CLUSTERS = 256  # or this one with many classes
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
-SAMPLE_ROWS = 8192  # distinct rows in a sample,
-MIN_CLASS_ROWS = 64  # and of each class,
+SAMPLE_ROWS = 8192  # distinct rows in a sample, at least,
+GROWN_SAMPLE_ROWS = 32768  # about so many if nothing is refined,
+MIN_CLASS_ROWS = 64  # of each class,
 MAX_SAMPLE_SHARE = 0.5  # unless that would be most of the rows
 ROWS_EXPONENT = 0.5  # the number of clusters that pays grows with this power of the number of rows
 
@@ -76,7 +78,10 @@ class Search:
 @contextmanager
 def sampled(run: Run, held_out: HeldOut, n_classes: int) -> Iterator[Run]:
     """Return a run on a sample of the rows; the same run if that would be most of them."""
-    plan = plan_sample(run.rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_SAMPLE_SHARE)
+    n_rows = GROWN_SAMPLE_ROWS if run.rules.refine is None else SAMPLE_ROWS
+    plan = plan_sample(
+        run.rows, n_rows, MIN_CLASS_ROWS, MAX_SAMPLE_SHARE, min_rows=min(n_rows, SAMPLE_ROWS)
+    )
     if plan is None:
         yield run
         return
