@@ -97,7 +97,7 @@ class DiscriminativeKMeans(
         rows of another class. None grows until every label is fitted. "auto" chooses the number: a
         fifth of each class is held out, by a hash of the rows' values, models grow on the other
         rows, and the smallest number is chosen whose held-out error is within one standard error of
-        the lowest; then all rows are fitted. With many rows and refinement, the models grow on a
+        the lowest; then all rows are fitted. With many rows, the models grow on a
         sample, and the number is scaled to all rows. `path_` lists what was tried. Continuing an
         earlier fit keeps the number once chosen.
     repulsion : float >= 0 or "size", default="size"
