@@ -28,20 +28,9 @@ settings.load_profile("repeatable")
 @pytest.fixture
 def small_samples(monkeypatch):
     """Let growth, the search for its budget and short fits draw samples even of few rows."""
-    from dkmeans.growth import auto, best, first_metric, metric_choice
+    from models import draw_small_samples
 
-    monkeypatch.setattr(auto, "SAMPLE_ROWS", 20)
-    monkeypatch.setattr(auto, "GROWN_SAMPLE_ROWS", 30)
-    monkeypatch.setattr(auto, "MIN_CLASS_ROWS", 3)
-    monkeypatch.setattr(best, "ROWS_PER_PROTOTYPE", 3)
-    monkeypatch.setattr(best, "SAMPLE_ROWS", 3)
-    monkeypatch.setattr(best, "MIN_SAMPLE_ROWS", 3)
-    monkeypatch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 1)
-    for module in (first_metric, metric_choice):
-        monkeypatch.setattr(module, "MIN_ROWS", 30)
-    monkeypatch.setattr(first_metric, "SAMPLE_ROWS", 25)
-    monkeypatch.setattr(first_metric, "MIN_CLASS_ROWS", 5)
-    monkeypatch.setattr(first_metric, "MIN_CHECKED_ROWS", 30)
+    draw_small_samples(monkeypatch)
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from models import grown
+from models import draw_small_samples, grown
 from strategies import Case, cases
 
-from dkmeans.growth import best, refine
+from dkmeans.growth import refine
 from dkmeans.kernels import compiled
 from dkmeans.passes import part, sketch_search
 
@@ -58,10 +58,7 @@ def fit(case, *, cuts=None):
         warnings.simplefilter("ignore")
         patch.setattr(refine, "PASSES", 8)  # enough to tell fits apart, and much quicker
         if case.sampled:
-            patch.setattr(best, "ROWS_PER_PROTOTYPE", 2)
-            patch.setattr(best, "SAMPLE_ROWS", 2)
-            patch.setattr(best, "MIN_SAMPLE_ROWS", 2)
-            patch.setattr(best, "SAMPLE_ROWS_PER_CLASS", 1)
+            draw_small_samples(patch, 6)
         if cuts is None:
             return model.fit(X, case.y, case.weights)
         columns = [X, case.y] if case.weights is None else [X, case.y, case.weights]

@@ -1,8 +1,11 @@
 """The short fit that finds the metric in which growth starts."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from parted import rows_of
 
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry import Learned
@@ -242,3 +245,25 @@ def test_irrelevant_features_are_left_out():
     only = DiscriminativeKMeans(16, metric="learned").fit(NOISE[train, :2], BANDS[train])
     assert model.score(NOISE[test], BANDS[test]) > only.score(NOISE[test, :2], BANDS[test]) - 0.05
     np.testing.assert_array_equal(model.labels_, model.transform(NOISE[train]).argmin(axis=1))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_no_row_is_both_seen_and_held_out_for_a_check(monkeypatch, share):
+    """Not even of classes that have few rows, and are drawn more often than others."""
+    monkeypatch.setattr(module, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(module, "MIN_SAMPLE_ROWS", 50)
+    monkeypatch.setattr(module, "MAX_SAMPLE_SHARE", share)
+    monkeypatch.setattr(module, "MIN_CLASS_ROWS", 16)
+    y = np.where(np.arange(700) < 40, np.arange(700) % 2 + 4, BANDS)
+    rows = rows_of(NOISE, y, None, 6)
+    with ExitStack() as ending:
+        seen, others = module.seen_and_others(rows, ending)
+        hashes = [
+            some.sampling_hashes(rows.facts.largest)[1][
+                slice(None) if some.weights() is None else some.weights() > 0
+            ]
+            for some in (seen, others)
+        ]
+        assert all(len(some) > 50 for some in hashes)
+        assert len(hashes[0]) < 1.2 * share * 700
+        assert not set(hashes[0]) & set(hashes[1])

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import grown
+from models import draw_small_samples, grown
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from dkmeans import load
@@ -643,3 +644,23 @@ def test_nothing_but_values_matters_to_a_search_on_a_sample(searching_on_samples
         np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
         np.testing.assert_array_equal(one.path_.heldout_error, other.path_.heldout_error)
         np.testing.assert_array_equal(one.path_.clusters, other.path_.clusters)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_conflicts_in_a_class_that_is_drawn_more_often(monkeypatch, class_weight):
+    """Weights are still whole: a weight of 3 and three copies give the same bits."""
+    draw_small_samples(monkeypatch)
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 9, size=(400, 3)).astype(float)
+        y = (X[:, 0] + rng.normal(size=400) > 4).astype(int)
+        y[:12] = 2
+        X[:6] = X[200:206]  # identical to rows of other classes
+        w = rng.integers(1, 4, 400)
+        model = grown("auto", class_weight=class_weight, max_iter=20)
+        one = clone(model).fit(X, y, w.astype(float))
+        copies = clone(model).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+        np.testing.assert_array_equal(one.cluster_centers_, copies.cluster_centers_)
+        found.append(one.n_clusters_)
+    assert max(found) > 3

@@ -44,10 +44,10 @@ MIN_HARD_CLUSTERS_PER_CLASS = 32  # not before this one,
 MAX_HARD_CLUSTERS = 256  # or this one with many classes
 REFINED_RATIO = 2.0  # smallest ratio between numbers of clusters that are refined and evaluated
 REFINE_PASSES = 8  # at each of them
-SAMPLE_ROWS = 8192  # distinct rows in a sample, at least,
-GROWN_SAMPLE_ROWS = 32768  # about so many if nothing is refined,
-MIN_CLASS_ROWS = 64  # of each class,
-MAX_SAMPLE_SHARE = 0.5  # unless that would be most of the rows
+SAMPLE_ROWS = 8192  # distinct rows in a sample, at least
+GROWN_SAMPLE_ROWS = 32768  # wanted in a sample if nothing is refined
+MIN_CLASS_ROWS = 64  # distinct rows of each class in a sample
+MAX_SAMPLE_SHARE = 0.5  # of the rows; there is no sample if that is too few
 ROWS_EXPONENT = 0.5  # the number of clusters that pays grows with this power of the number of rows
 
 

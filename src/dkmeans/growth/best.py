@@ -12,9 +12,9 @@ The cost of a cluster is the sum of f = sigmoid(slope * mu) over its rows, with 
 is split across the direction from its mean to its farthest row.
 
 Few prototypes need few rows. So under a budget the stages run on samples of the rows (`samples`),
-which grow with the number of prototypes; then the prototypes move to means of all rows, and further
-stages spend what is left of the budget. Few rows per prototype fit even wrong labels. So the costs
-of stages on a sample are compared on other rows.
+which grow with the number of prototypes, as long as a quarter of the rows is enough; then the
+prototypes move to means of all rows, and further stages spend what is left of the budget. Few rows
+per prototype fit even wrong labels. So the costs of stages on a sample are compared on other rows.
 
 With wrong labels, such stages do harm: prototypes gather around the wrong labels. So if a stage
 does not lower the total cost, a *robust* stage is tried too, and the better of the two is taken.
@@ -77,7 +77,7 @@ def best_rounds(run: Run, state: State) -> Generator[State, None, State]:
 def _sample_plans(run: Run, children: Children) -> Iterator[tuple[int, Plan]]:
     """Yield numbers of prototypes up to which growth runs on a sample, and the plan of each."""
     budget, n_classes = run.rules.max_clusters, len(np.unique(children.classes))
-    if budget is None or n_classes < 2:
+    if budget is None or n_classes < 2 or run.rules.max_iter < 2:
         return
     least = max(MIN_SAMPLE_ROWS, SAMPLE_ROWS_PER_CLASS * n_classes)
 

@@ -34,7 +34,7 @@ from dkmeans.growth.refine import refine_margins
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
-from dkmeans.growth.samples import Plan, plan_sample
+from dkmeans.growth.samples import CHECK_RATIO, Plan, highest_hashes, plan_sample
 from dkmeans.growth.start_metric import FEW_FEATURES, fixed_signs
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.threads import single_threaded_blas
@@ -153,18 +153,19 @@ def _plan(rows: Rows) -> Plan | None:
 
 
 def seen_and_others(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows]:
-    """Return the rows of the short fit, and others to check it."""
+    """Return the rows of the short fit, and others to check it: no row is among both."""
     plan = _plan(rows)
-    if plan is not None:
-        seen = ending.enter_context(rows.drawn(plan.draw))
-        return seen, ending.enter_context(rows.drawn(plan.others()))
-    everything = np.full(rows.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
-    hashes = np.sort(rows.items(everything).hashes)
-    lowest = np.full(rows.n_classes, hashes[int((1 - CHECKED_SHARE) * len(hashes))])
-    highest = np.full(rows.n_classes, hashes[-1])
-    draw = Draw(rows.facts.largest, lowest, highest, np.ones(rows.n_classes))
-    seen = ending.enter_context(rows.holding_out(lowest, highest))
-    return seen, ending.enter_context(rows.drawn(draw))
+    if plan is None:
+        everything = np.full(rows.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+        hashes = np.sort(rows.items(everything).hashes)
+        lowest, highest = hashes[int((1 - CHECKED_SHARE) * len(hashes))], hashes[-1]
+    else:
+        lowest, highest = highest_hashes(CHECK_RATIO * plan.share)
+    first, last = (np.full(rows.n_classes, limit) for limit in (lowest, highest))
+    draw = Draw(rows.facts.largest, first, last, np.ones(rows.n_classes))
+    others = ending.enter_context(rows.drawn(draw))
+    seen = ending.enter_context(rows.holding_out(first, last))
+    return _sample(seen, ending), others
 
 
 def few_prototypes(run: Run, per_class: int) -> int:

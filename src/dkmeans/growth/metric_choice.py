@@ -30,6 +30,7 @@ from dkmeans.growth.first_metric import (
     MIN_ROWS,
     ROWS_PER_ENTRY,
     SMALL_STEP,
+    MetricStart,
     few_prototypes,
     refined_state,
     seen_and_others,
@@ -138,7 +139,8 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
         few = min(few_prototypes(run, PROTOTYPES_PER_CLASS), most)
         if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
             rules = short_rules(run.rules, few, SMALL_STEP_PASSES)
-            rules = replace(rules, metric_step=SMALL_STEP, metric_batches=1)
+            batches = MetricStart(geometry, SMALL_STEP).batches
+            rules = replace(rules, metric_step=SMALL_STEP, metric_batches=batches)
         else:
             rules = short_rules(run.rules, few, PASSES)
         items = ItemLosses(others, others.facts.largest)

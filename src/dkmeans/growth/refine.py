@@ -99,15 +99,28 @@ def refine_margins(run: Run, state: State) -> Iterator[State | RefineStep]:
 
 @dataclass(frozen=True)
 class _Batches:
-    """How many batches a pass has."""
+    """How many batches a pass has.
 
-    rows: int  # distinct ones in a batch, at least
-    least: int = 1  # number of batches even of fewer rows, unless these were too small
-    extra_steps: bool = False  # whether there are no fewer passes for these
+    Attributes
+    ----------
+    rows : int
+        Distinct rows per batch, up to the largest number of batches.
+    least : int
+        Least number of batches, even if they have fewer rows (but no fewer than `MIN_BATCH_ROWS`).
+    extra_steps : bool
+        Whether batches of fewer rows leave the number of passes as it is.
+    """
+
+    rows: int
+    least: int = 1
+    extra_steps: bool = False
 
     @classmethod
     def for_metric(cls, rules: Rules) -> Self:
-        """Return those that learn a metric: of many features, passes take long."""
+        """Return the batches of a fit that learns a metric.
+
+        With many features, passes take long, so there are more batches and fewer passes.
+        """
         assert isinstance(rules.geometry, Learned)
         is_wide = len(rules.geometry.scale) > FEW_FEATURES
         rows = WIDE_BATCH_ROWS if is_wide else BATCH_ROWS

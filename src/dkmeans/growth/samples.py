@@ -19,6 +19,7 @@ from dkmeans.passes.sampling import DistinctHashes, Draw, GatherHashes
 MAX_SHARE = 0.25  # a larger sample would save little time, and take memory
 SHARE_BITS = 4  # significant bits of shares
 FIRST_GUESS = 1.25  # ratio of the first share looked at to the one that is probably needed
+MOST_ROWS = 0.75  # share of all rows; with many small classes, a sample might have more
 CHECK_RATIO = 0.5  # of the number of rows that check the growth on a sample to those in it
 N_HASHES = 2**64
 SALT = 1  # of the hashes: rows held out, which no sample has, are chosen by hashes of another salt
@@ -37,14 +38,9 @@ class Plan:
         Of classes that are drawn more often than others, they may be the same rows.
         """
         n_classes = len(self.draw.limits)
-        lowest = np.uint64(N_HASHES - int(self.share * CHECK_RATIO * N_HASHES))
-        return Draw(
-            self.draw.largest,
-            np.full(n_classes, lowest),
-            np.full(n_classes, _limit(1.0)),
-            np.ones(n_classes),
-            SALT,
-        )
+        first, last = highest_hashes(self.share * CHECK_RATIO)
+        lowest, limits = np.full(n_classes, first), np.full(n_classes, last)
+        return Draw(self.draw.largest, lowest, limits, np.ones(n_classes), SALT)
 
 
 def plan_sample(
@@ -74,7 +70,8 @@ def plan_sample(
     if found is None:
         return None
     share, hashes = found
-    small = np.bincount(hashes.classes, minlength=rows.n_classes) < min_class_rows
+    counts = np.bincount(hashes.classes, minlength=rows.n_classes)
+    small = counts < min_class_rows
     if small.any():
         everything = np.where(small, _limit(1.0), np.uint64(0))
         hashes = rows.run(GatherHashes(rows.facts.largest, everything, SALT))
@@ -85,6 +82,9 @@ def plan_sample(
         while taken < 1 and np.count_nonzero(mine <= _limit(taken)) < min_class_rows:
             taken = min(1.0, 2 * taken)
         limits[c], factors[c] = _limit(taken), share / taken
+        counts[c] = np.count_nonzero(mine <= _limit(taken))
+    if small.any() and counts.sum() > MOST_ROWS * rows.count_items().sum():
+        return None
     lowest = np.zeros(rows.n_classes, dtype=np.uint64)
     return Plan(share, Draw(rows.facts.largest, lowest, limits, factors, SALT))
 
@@ -117,6 +117,11 @@ def _share_with(largest: int) -> float:
     shift = max(0, (largest + 1).bit_length() - SHARE_BITS)
     steps = -(-(largest + 1) >> shift)
     return steps * 2.0**shift / N_HASHES
+
+
+def highest_hashes(share: float) -> tuple[np.uint64, np.uint64]:
+    """Return the smallest and the largest of a share of all hashes, the highest ones."""
+    return np.uint64(N_HASHES - int(share * N_HASHES)), _limit(1.0)
 
 
 def _limit(share: float) -> np.uint64:

@@ -99,7 +99,9 @@ class Draw(Derivation):
         classes = state.classes[rows]
         weights = None if part.weights is None else part.weights[rows]
         if (self.factors != 1).any():
-            weights = self.factors[classes] * (1.0 if weights is None else weights)
+            # By given classes, as class factors of weights are: these are divided out of weights.
+            factors = self.factors[part.given[rows]]
+            weights = factors * (1.0 if weights is None else weights)
         few = replace(
             part,
             raw=part.raw[rows],
