@@ -646,21 +646,23 @@ def test_nothing_but_values_matters_to_a_search_on_a_sample(searching_on_samples
         np.testing.assert_array_equal(one.path_.clusters, other.path_.clusters)
 
 
+@pytest.mark.parametrize("refine", [None, "margin"])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_conflicts_in_a_class_that_is_drawn_more_often(monkeypatch, class_weight):
-    """Weights are still whole: a weight of 3 and three copies give the same bits."""
-    draw_small_samples(monkeypatch)
-    found = []
+def test_conflicts_in_a_class_that_is_drawn_more_often(monkeypatch, class_weight, refine):
+    """Weights of a sample are still whole: three copies give the same bits as a weight of 3."""
+    draw_small_samples(monkeypatch, 80)
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        X = rng.integers(0, 9, size=(400, 3)).astype(float)
-        y = (X[:, 0] + rng.normal(size=400) > 4).astype(int)
-        y[:12] = 2
-        X[:6] = X[200:206]  # identical to rows of other classes
+        X = rng.normal(size=(400, 3))
+        y = ((X[:, 0] > 0) ^ (X[:, 1] > 0.3)).astype(int)
+        y[:16] = 2
+        X[:8] = X[200:208]  # identical to rows of other classes
         w = rng.integers(1, 4, 400)
-        model = grown("auto", class_weight=class_weight, max_iter=20)
+        model = grown("auto", class_weight=class_weight, refine=refine, max_iter=20)
         one = clone(model).fit(X, y, w.astype(float))
         copies = clone(model).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
-        np.testing.assert_array_equal(one.cluster_centers_, copies.cluster_centers_)
-        found.append(one.n_clusters_)
-    assert max(found) > 3
+        assert len(one.path_) > 3
+        assert one.path_.clusters.tolist() == copies.path_.clusters.tolist()
+        for k in one.path_.clusters.tolist():
+            found, expected = (m.at(k).cluster_centers_ for m in (one, copies))
+            np.testing.assert_array_equal(found, expected)
