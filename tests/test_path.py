@@ -661,7 +661,7 @@ def test_conflicts_in_a_class_that_is_drawn_more_often(monkeypatch, class_weight
         model = grown("auto", class_weight=class_weight, refine=refine, max_iter=20)
         one = clone(model).fit(X, y, w.astype(float))
         copies = clone(model).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
-        assert len(one.path_) > 3
+        assert len(one.path_) >= 3
         assert one.path_.clusters.tolist() == copies.path_.clusters.tolist()
         for k in one.path_.clusters.tolist():
             found, expected = (m.at(k).cluster_centers_ for m in (one, copies))
