@@ -10,6 +10,7 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import draw_small_samples, grown
+from parted import rows_of
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
@@ -17,6 +18,8 @@ from dkmeans import load
 from dkmeans.geometry import Euclidean
 from dkmeans.growth import auto, held_out, samples, trail
 from dkmeans.growth.held_out import hold_out
+from dkmeans.growth.rules import Rules
+from dkmeans.growth.run import Run, Sample
 from dkmeans.kernels.rowhash import salted, sampling_hashes
 from dkmeans.passes.sampling import DistinctHashes, WrongRows
 from dkmeans.progress import listening
@@ -666,3 +669,14 @@ def test_conflicts_in_a_class_that_is_drawn_more_often(monkeypatch, class_weight
         for k in one.path_.clusters.tolist():
             found, expected = (m.at(k).cluster_centers_ for m in (one, copies))
             np.testing.assert_array_equal(found, expected)
+
+
+def test_the_least_weight_of_a_cluster_is_scaled_to_samples_of_samples():
+    """Shares are those of all rows."""
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    rules = Rules("size", 9, 9, min_weights=np.array([8.0, 4.0]))
+    run = Run(rows_of(X, y, None, 2), rules)
+    some = run.on_sample(Sample(run.rows, 0.5), run.rules)
+    few = some.on_sample(Sample(run.rows, 0.125), some.rules)
+    assert some.rules.min_weights.tolist() == [4.0, 2.0]
+    assert few.rules.min_weights.tolist() == [1.0, 0.5]

@@ -138,10 +138,11 @@ class Run:
     def on_sample(self, sample: Sample, rules: Rules) -> Self:
         """Return a run that continues on a sample of the rows, with the same tree.
 
-        `rules` are those for all rows: the least weight of a cluster is scaled to the sample.
+        `rules` are those of this run: the least weight of a cluster is scaled to the sample.
         """
         if rules.min_weights is not None:
-            rules = replace(rules, min_weights=rules.min_weights * sample.share)
+            before = 1.0 if self.sample is None else self.sample.share
+            rules = replace(rules, min_weights=rules.min_weights * (sample.share / before))
         few = type(self)(sample.rows, rules, tree=self.tree)
         few.sample = sample
         few._first = few._assigned = self._first
