@@ -247,17 +247,16 @@ def test_irrelevant_features_are_left_out():
     np.testing.assert_array_equal(model.labels_, model.transform(NOISE[train]).argmin(axis=1))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.25])
-def test_no_row_is_both_seen_and_held_out_for_a_check(monkeypatch, share):
+@pytest.mark.parametrize("n_features", [9, 257])
+def test_no_row_is_both_seen_and_held_out_for_a_check(monkeypatch, n_features):
     """Not even of classes that have few rows, and are drawn more often than others."""
-    monkeypatch.setattr(module, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(module, "MIN_SAMPLE_ROWS", 50)
-    monkeypatch.setattr(module, "MAX_SAMPLE_SHARE", share)
+    monkeypatch.setattr(module, "SAMPLE_ROWS", 300 if n_features > 256 else 120)
+    monkeypatch.setattr(module, "MIN_WIDE_ROWS", 50)
     monkeypatch.setattr(module, "MIN_CLASS_ROWS", 16)
     y = np.where(np.arange(700) < 40, np.arange(700) % 2 + 4, BANDS)
     rows = rows_of(NOISE, y, None, 6)
     with ExitStack() as ending:
-        seen, others = module.seen_and_others(rows, ending)
+        seen, others = module.seen_and_others(rows, n_features, ending)
         hashes = [
             some.sampling_hashes(rows.facts.largest)[1][
                 slice(None) if some.weights() is None else some.weights() > 0
@@ -265,5 +264,5 @@ def test_no_row_is_both_seen_and_held_out_for_a_check(monkeypatch, share):
             for some in (seen, others)
         ]
         assert all(len(some) > 50 for some in hashes)
-        assert len(hashes[0]) < 1.2 * share * 700
+        assert len(hashes[0]) < (400 if n_features > 256 else 200)
         assert not set(hashes[0]) & set(hashes[1])

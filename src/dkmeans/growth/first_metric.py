@@ -52,9 +52,9 @@ RANGE_PASSES = 12  # at most, with features divided by their range
 CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
 CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
 MIN_CHECKED_ROWS = 1000  # distinct ones; with fewer nothing is chosen on rows that are not seen
-SAMPLE_ROWS = 16384  # distinct ones,
-MIN_SAMPLE_ROWS = 8192  # or fewer, if they are the largest share of the rows: so many at least
-MAX_SAMPLE_SHARE = 0.5
+SAMPLE_ROWS = 16384  # distinct ones
+MAX_WIDE_SHARE = 0.5  # of the rows in a sample, with many features,
+MIN_WIDE_ROWS = 8192  # which may have fewer rows then: so many at least
 MIN_CLASS_ROWS = 64
 MIN_ROWS = 200  # distinct ones; with fewer there is no short fit
 SMALL_STEP = 0.1  # of the projection, relative to the usual one
@@ -94,14 +94,14 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
     geometry, rows, about = run.rules.geometry, run.rows, run.rules.first_metric
     assert isinstance(geometry, Learned)
     assert about is not None
-    n_components = about.n_components
+    n_components, n_features = about.n_components, len(geometry.scale)
     if n_components is not None and n_components >= geometry.components.shape[1]:
         n_components = None
     with ExitStack() as ending:
         if n_components is not None:
             most = PROTOTYPES_PER_CLASS * rows.n_classes
             most = max(most, PROTOTYPES_PER_AXIS * n_components)
-            short = Run(_sample(rows, ending), short_rules(run.rules, most, PASSES))
+            short = Run(_sample(rows, n_features, ending), short_rules(run.rules, most, PASSES))
             refined = refined_state(short, grown(short))
             return MetricStart(_along_prototypes(refined, n_components), 1.0)
         n_distinct = int(rows.count_items().sum())
@@ -111,13 +111,13 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
             return MetricStart(geometry, SMALL_STEP)
         if n_distinct < MIN_ROWS:
             return MetricStart(geometry, 1.0)
-        by_range = is_checked and about.or_by_range and len(geometry.scale) <= FEW_FEATURES
+        by_range = is_checked and about.or_by_range and n_features <= FEW_FEATURES
         per_class = STEP_PROTOTYPES_PER_CLASS if is_small else PROTOTYPES_PER_CLASS
         most = few_prototypes(run, per_class)
         rules = short_rules(run.rules, most, STEP_PASSES if is_small else PASSES)
         if not (is_small or by_range):
-            return _learned(Run(_sample(rows, ending), rules), grown).start
-        seen, others = seen_and_others(rows, ending)
+            return _learned(Run(_sample(rows, n_features, ending), rules), grown).start
+        seen, others = seen_and_others(rows, n_features, ending)
         items, short = ItemLosses(others, others.facts.largest), Run(seen, rules)
         learned = _with_chosen_step(short, grown, others) if is_small else _learned(short, grown)
         if by_range:
@@ -139,22 +139,22 @@ class _Trial:
         return items.of(self.refined.prototypes, self.refined.geometry)
 
 
-def _sample(rows: Rows, ending: ExitStack) -> Rows:
+def _sample(rows: Rows, n_features: int, ending: ExitStack) -> Rows:
     """Return some of the rows; all if there are few."""
-    plan = _plan(rows)
+    plan = _plan(rows, n_features)
     return rows if plan is None else ending.enter_context(rows.drawn(plan.draw))
 
 
-def _plan(rows: Rows) -> Plan | None:
-    """Plan a sample; None if all rows are used."""
-    return plan_sample(
-        rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_SAMPLE_SHARE, min_rows=MIN_SAMPLE_ROWS
-    )
+def _plan(rows: Rows, n_features: int) -> Plan | None:
+    """Plan a sample; None if all rows are used. With many features, all rows would take long."""
+    if n_features <= FEW_FEATURES:
+        return plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
+    return plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_WIDE_SHARE, min_rows=MIN_WIDE_ROWS)
 
 
-def seen_and_others(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows]:
+def seen_and_others(rows: Rows, n_features: int, ending: ExitStack) -> tuple[Rows, Rows]:
     """Return the rows of the short fit, and others to check it: no row is among both."""
-    plan = _plan(rows)
+    plan = _plan(rows, n_features)
     if plan is None:
         everything = np.full(rows.n_classes, np.iinfo(np.uint64).max, dtype=np.uint64)
         hashes = np.sort(rows.items(everything).hashes)
@@ -165,7 +165,7 @@ def seen_and_others(rows: Rows, ending: ExitStack) -> tuple[Rows, Rows]:
     draw = Draw(rows.facts.largest, first, last, np.ones(rows.n_classes))
     others = ending.enter_context(rows.drawn(draw))
     seen = ending.enter_context(rows.holding_out(first, last))
-    return _sample(seen, ending), others
+    return seen if plan is None else ending.enter_context(seen.drawn(plan.draw)), others
 
 
 def few_prototypes(run: Run, per_class: int) -> int:

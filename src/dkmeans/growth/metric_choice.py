@@ -134,7 +134,7 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
         with rows.as_read():  # next to a very distant row, all others have one image
             return rows.count_distinct() > COLLAPSED_RATIO * n_distinct
     with ExitStack() as ending:
-        seen, others = seen_and_others(rows, ending)
+        seen, others = seen_and_others(rows, len(geometry.scale), ending)
         most = most_clusters(int(seen.count_items().sum()), rows.n_classes)
         few = min(few_prototypes(run, PROTOTYPES_PER_CLASS), most)
         if n_distinct < ROWS_PER_ENTRY * geometry.components.size:
