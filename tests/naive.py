@@ -753,7 +753,11 @@ class NaiveBest(Naive):
             while taken[cls] < 1 and distinct(taken[cls], cls) < self.per_prototype:
                 taken[cls] = min(Fraction(1), 2 * taken[cls])
         n_drawn = sum(distinct(t, cls) for cls, t in taken.items())
-        if any(t != share for t in taken.values()) and n_drawn > 0.75 * distinct(1):
+        n_about = sum(
+            distinct(share, cls) / share if t == share else distinct(1, cls)
+            for cls, t in taken.items()
+        )
+        if n_drawn > 0.75 * n_about:
             return False
         checks = [(r, self.w[r]) for r in self.active if hashes[r] >= 1 - share / 2]
         self.checks = checks or None

@@ -680,3 +680,12 @@ def test_the_least_weight_of_a_cluster_is_scaled_to_samples_of_samples():
     few = some.on_sample(Sample(run.rows, 0.125), some.rules)
     assert some.rules.min_weights.tolist() == [4.0, 2.0]
     assert few.rules.min_weights.tolist() == [1.0, 0.5]
+
+
+def test_there_is_no_sample_of_most_rows():
+    """With many small classes, of which all rows would be drawn."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    for n_classes, is_small in ((3, False), (30, True)):
+        rows = rows_of(X, np.arange(600) % n_classes, None, n_classes)
+        assert (samples.plan_sample(rows, 200, 16, 0.5) is None) == is_small

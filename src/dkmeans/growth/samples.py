@@ -71,7 +71,7 @@ def plan_sample(
         return None
     share, hashes = found
     counts = np.bincount(hashes.classes, minlength=rows.n_classes)
-    small = counts < min_class_rows
+    small, n_rows_about = counts < min_class_rows, counts / share
     if small.any():
         everything = np.where(small, _limit(1.0), np.uint64(0))
         hashes = rows.run(GatherHashes(rows.facts.largest, everything, SALT))
@@ -82,8 +82,8 @@ def plan_sample(
         while taken < 1 and np.count_nonzero(mine <= _limit(taken)) < min_class_rows:
             taken = min(1.0, 2 * taken)
         limits[c], factors[c] = _limit(taken), share / taken
-        counts[c] = np.count_nonzero(mine <= _limit(taken))
-    if small.any() and counts.sum() > MOST_ROWS * rows.count_items().sum():
+        counts[c], n_rows_about[c] = np.count_nonzero(mine <= _limit(taken)), len(mine)
+    if counts.sum() > MOST_ROWS * n_rows_about.sum():
         return None
     lowest = np.zeros(rows.n_classes, dtype=np.uint64)
     return Plan(share, Draw(rows.facts.largest, lowest, limits, factors, SALT))
