@@ -62,7 +62,7 @@ VARIANTS = {
     "rank 8": (),
     "no relevances": ((start_metric, "LEAST_RELEVANCE", 1.0),),
     "no short fit": ((first_metric, "MIN_ROWS", np.inf),),
-    "no trial by range": ((first_metric, "FEW_FEATURES", 0),),
+    "no trial by range": ((first_metric, "MAX_RANGE_FEATURES", 0),),
     "usual step": ((first_metric, "SMALL_STEP", 1.0),),
     "all axes kept": ((first_metric, "LEAST_AXIS", 0.0),),
     "plain steps": ((metric_descent, "MAX_DECORRELATED", 0),),

@@ -27,6 +27,6 @@ def draw_small_samples(patch, n_rows=20):
     for module in (first_metric, metric_choice):
         patch.setattr(module, "MIN_ROWS", 3 * n_rows // 2)
     patch.setattr(first_metric, "SAMPLE_ROWS", 5 * n_rows // 4)
-    patch.setattr(first_metric, "MIN_WIDE_ROWS", 3 * n_rows // 4)
+    patch.setattr(first_metric, "MIN_WIDE_SAMPLE", 3 * n_rows // 4)
     patch.setattr(first_metric, "MIN_CLASS_ROWS", 5)
     patch.setattr(first_metric, "MIN_CHECKED_ROWS", 3 * n_rows // 2)

@@ -12,6 +12,7 @@ from dkmeans.geometry import Learned
 from dkmeans.growth import first_metric as module
 from dkmeans.growth import grow as grow_module
 from dkmeans.growth import refine as refine_module
+from dkmeans.growth import start_metric
 from dkmeans.growth.metric_descent import MetricDescent
 
 rng = np.random.default_rng(5)
@@ -134,7 +135,7 @@ def test_the_usual_step_must_be_clearly_better(monkeypatch, steps, costs, expect
 
 
 def test_many_features_choose_the_step_in_a_low_rank(monkeypatch):
-    monkeypatch.setattr(module, "FEW_FEATURES", 30)
+    monkeypatch.setattr(start_metric, "FEW_FEATURES", 30)
     monkeypatch.setattr(module, "STEP_COMPONENTS", 5)
     X, y = wide(1200)
     tried = []
@@ -251,7 +252,7 @@ def test_irrelevant_features_are_left_out():
 def test_no_row_is_both_seen_and_held_out_for_a_check(monkeypatch, n_features):
     """Not even of classes that have few rows, and are drawn more often than others."""
     monkeypatch.setattr(module, "SAMPLE_ROWS", 300 if n_features > 256 else 120)
-    monkeypatch.setattr(module, "MIN_WIDE_ROWS", 50)
+    monkeypatch.setattr(module, "MIN_WIDE_SAMPLE", 50)
     monkeypatch.setattr(module, "MIN_CLASS_ROWS", 16)
     y = np.where(np.arange(700) < 40, np.arange(700) % 2 + 4, BANDS)
     rows = rows_of(NOISE, y, None, 6)

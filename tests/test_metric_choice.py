@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 from dkmeans import DiscriminativeKMeans
 from dkmeans.geometry.dominance import has_dominant
 from dkmeans.growth import metric_choice as module
+from dkmeans.growth import start_metric
 from dkmeans.growth.first_metric import short_rules
 from dkmeans.growth.held_out import is_within_error
 
@@ -130,7 +131,7 @@ def work(n_rows):
 @pytest.fixture
 def many_features(monkeypatch):
     """Let the features of WIDE be many."""
-    monkeypatch.setattr(module, "FEW_FEATURES", 16)
+    monkeypatch.setattr(start_metric, "FEW_FEATURES", 16)
 
 
 @pytest.mark.usefixtures("many_features")

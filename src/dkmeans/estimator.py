@@ -97,9 +97,9 @@ class DiscriminativeKMeans(
         rows of another class. None grows until every label is fitted. "auto" chooses the number: a
         fifth of each class is held out, by a hash of the rows' values, models grow on the other
         rows, and the smallest number is chosen whose held-out error is within one standard error of
-        the lowest; then all rows are fitted. With many rows, the models grow on a
-        sample, and the number is scaled to all rows. `path_` lists what was tried. Continuing an
-        earlier fit keeps the number once chosen.
+        the lowest; then all rows are fitted. With many rows, the models grow on a sample, and the
+        number is scaled to all rows. `path_` lists what was tried. Continuing an earlier fit keeps
+        the number once chosen.
     repulsion : float >= 0 or "size", default="size"
         How far children push each other apart in rounds of the paper, as a multiple of the distance
         between their class's mean and the mean of the cell's other rows. "size" uses the share of

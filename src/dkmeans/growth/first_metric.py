@@ -35,7 +35,7 @@ from dkmeans.growth.rows import Rows
 from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
 from dkmeans.growth.samples import CHECK_RATIO, Plan, highest_hashes, plan_sample
-from dkmeans.growth.start_metric import FEW_FEATURES, fixed_signs
+from dkmeans.growth.start_metric import FEW_FEATURES, fixed_signs, is_wide
 from dkmeans.kernels.block import Floats
 from dkmeans.kernels.threads import single_threaded_blas
 from dkmeans.passes.facts import FindBox
@@ -48,13 +48,14 @@ PASSES = 20  # at most
 STEP_PROTOTYPES_PER_CLASS = 4
 STEP_PASSES = 6
 STEP_COMPONENTS = 64  # at most, with many features
-RANGE_PASSES = 12  # at most, with features divided by their range
+RANGE_PASSES = 12  # at most, with features divided by their range,
+MAX_RANGE_FEATURES = FEW_FEATURES  # if there are no more
 CLEAR_RATIO = 0.85  # of the cost with the usual step to that with a small one
 CHECKED_SHARE = 0.25  # of the rows that are not seen, if there is no sample
 MIN_CHECKED_ROWS = 1000  # distinct ones; with fewer nothing is chosen on rows that are not seen
 SAMPLE_ROWS = 16384  # distinct ones
 MAX_WIDE_SHARE = 0.5  # of the rows in a sample, with many features,
-MIN_WIDE_ROWS = 8192  # which may have fewer rows then: so many at least
+MIN_WIDE_SAMPLE = 8192  # which may have fewer rows then: so many at least
 MIN_CLASS_ROWS = 64
 MIN_ROWS = 200  # distinct ones; with fewer there is no short fit
 SMALL_STEP = 0.1  # of the projection, relative to the usual one
@@ -77,8 +78,8 @@ class MetricStart:
         Prototypes alone do not need many steps. But with many features, passes take long, and more
         batches need fewer of them.
         """
-        is_wide = len(self.geometry.scale) > FEW_FEATURES
-        return Rules.metric_batches if self.step >= 1 or is_wide else 1
+        needs_many = self.step >= 1 or is_wide(len(self.geometry.scale))
+        return Rules.metric_batches if needs_many else 1
 
 
 def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
@@ -111,7 +112,7 @@ def first_metric(run: Run, grown: Callable[[Run], State]) -> MetricStart:
             return MetricStart(geometry, SMALL_STEP)
         if n_distinct < MIN_ROWS:
             return MetricStart(geometry, 1.0)
-        by_range = is_checked and about.or_by_range and n_features <= FEW_FEATURES
+        by_range = is_checked and about.or_by_range and n_features <= MAX_RANGE_FEATURES
         per_class = STEP_PROTOTYPES_PER_CLASS if is_small else PROTOTYPES_PER_CLASS
         most = few_prototypes(run, per_class)
         rules = short_rules(run.rules, most, STEP_PASSES if is_small else PASSES)
@@ -147,9 +148,9 @@ def _sample(rows: Rows, n_features: int, ending: ExitStack) -> Rows:
 
 def _plan(rows: Rows, n_features: int) -> Plan | None:
     """Plan a sample; None if all rows are used. With many features, all rows would take long."""
-    if n_features <= FEW_FEATURES:
+    if not is_wide(n_features):
         return plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS)
-    return plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_WIDE_SHARE, min_rows=MIN_WIDE_ROWS)
+    return plan_sample(rows, SAMPLE_ROWS, MIN_CLASS_ROWS, MAX_WIDE_SHARE, min_rows=MIN_WIDE_SAMPLE)
 
 
 def seen_and_others(rows: Rows, n_features: int, ending: ExitStack) -> tuple[Rows, Rows]:
@@ -198,7 +199,7 @@ def _with_chosen_step(run: Run, grown: Callable[[Run], State], others: Rows) -> 
     """Take the usual step of the projection if it is clearly better than a small one."""
     geometry = run.rules.geometry
     assert isinstance(geometry, Learned)
-    if len(geometry.scale) > FEW_FEATURES:  # the first axes show as much, in less time
+    if is_wide(len(geometry.scale)):  # the first axes show as much, in less time
         run.map_rows(geometry.with_components(geometry.components[:, :STEP_COMPONENTS]))
     state, costs, trials = grown(run), [], []
     for step in (1.0, SMALL_STEP):

@@ -39,7 +39,7 @@ from dkmeans.growth.first_metric import (
 from dkmeans.growth.held_out import ItemLosses, is_within_error, most_clusters, wanted_items
 from dkmeans.growth.rows import Rows
 from dkmeans.growth.run import Run, State
-from dkmeans.growth.start_metric import FACTOR_BITS, FEW_FEATURES, MAX_WORK
+from dkmeans.growth.start_metric import FACTOR_BITS, MAX_WORK, is_wide
 from dkmeans.passes.contract import Runner
 from dkmeans.passes.exchange import CountDistinct
 from dkmeans.passes.facts import FindWeightFacts
@@ -69,7 +69,7 @@ def may_learn(runner: Runner, n_rows: int, n_features: int, n_components: int) -
     n_components : int
         Largest rank of the projection.
     """
-    if n_features <= FEW_FEATURES:
+    if not is_wide(n_features):
         return True
     most_rows = MAX_WORK / (n_features * min(n_features, n_components))
     return n_rows <= most_rows or runner.exchange(CountDistinct()) <= most_rows
@@ -129,8 +129,8 @@ def prefers_plain(run: Run, grown: Callable[[Run], State]) -> bool:
     if _is_dominated(rows, geometry):
         return False
     n_distinct = int(rows.count_items().sum())
-    is_wide = n_distinct < len(geometry.scale)
-    if n_distinct < (MIN_WIDE_ROWS if is_wide else MIN_ROWS):
+    has_few_rows = n_distinct < len(geometry.scale)
+    if n_distinct < (MIN_WIDE_ROWS if has_few_rows else MIN_ROWS):
         with rows.as_read():  # next to a very distant row, all others have one image
             return rows.count_distinct() > COLLAPSED_RATIO * n_distinct
     with ExitStack() as ending:

@@ -32,7 +32,7 @@ from dkmeans.growth.robust_field import RobustField
 from dkmeans.growth.round import Children
 from dkmeans.growth.rules import Rules
 from dkmeans.growth.run import Run, State
-from dkmeans.growth.start_metric import FEW_FEATURES
+from dkmeans.growth.start_metric import is_wide
 from dkmeans.passes.batch import Batch
 
 BATCH_ROWS = 8192  # distinct rows in a batch, at least
@@ -122,8 +122,7 @@ class _Batches:
         With many features, passes take long, so there are more batches and fewer passes.
         """
         assert isinstance(rules.geometry, Learned)
-        is_wide = len(rules.geometry.scale) > FEW_FEATURES
-        rows = WIDE_BATCH_ROWS if is_wide else BATCH_ROWS
+        rows = WIDE_BATCH_ROWS if is_wide(len(rules.geometry.scale)) else BATCH_ROWS
         return cls(rows, rules.metric_batches, extra_steps=rules.metric_step >= 1)
 
 

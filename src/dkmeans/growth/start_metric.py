@@ -72,6 +72,11 @@ def start_metric(
     return _along_principal_axes(runner, standard, most, heaviest)
 
 
+def is_wide(n_features: int) -> bool:
+    """Tell whether rows have many features, so that passes over projected rows take long."""
+    return n_features > FEW_FEATURES
+
+
 def default_rank(n_distinct: int, n_features: int, n_classes: int) -> int:
     """Return the largest rank of a projection of so many distinct rows, by default.
 
@@ -82,7 +87,7 @@ def default_rank(n_distinct: int, n_features: int, n_classes: int) -> int:
     >>> default_rank(2414, 2016, 38), default_rank(20_000, 784, 10), default_rank(60_000, 784, 10)
     (228, 128, 64)
     """
-    if n_features <= FEW_FEATURES:
+    if not is_wide(n_features):
         return MAX_COMPONENTS
     most = int(MAX_WORK / (max(n_distinct, 1) * n_features))
     wide = min(max(WIDE_COMPONENTS, COMPONENTS_PER_CLASS * n_classes), MAX_COMPONENTS)
